@@ -1,0 +1,47 @@
+/* Diagnostics in clang's form: file:line:col: error: message, source line, caret, notes.
+ *
+ * Messages: lower case, no full stop, user names in 'quotes', "expected X but got Y". A note
+ * follows the error it explains. Text is made valid UTF-8 (other bytes print as \xNN). The caret
+ * line shows at most 160 columns of a long line around the span.
+ */
+#ifndef RELAXC_BASE_DIAG_H
+#define RELAXC_BASE_DIAG_H
+
+#include "ir/base/source.h"
+#include "ir/base/text.h"
+
+typedef enum { DIAG_NOTE, DIAG_REMARK, DIAG_WARNING, DIAG_ERROR } DiagLevel;
+typedef enum { DIAG_TEXT, DIAG_JSON, DIAG_SARIF } DiagFormat;
+
+typedef struct Diags Diags;
+
+typedef struct {
+  DiagFormat format;
+  bool color;
+  bool werror;
+  uint32_t error_limit; /* 0: none; clang's default is 20 */
+} DiagOptions;
+
+Diags *diags_create(Arena *a, const SourceMap *sources);
+void diags_set_options(Diags *d, DiagOptions o);
+/* Where messages go; default stderr. A Text collects them (tests). */
+void diags_set_text(Diags *d, Text *t);
+/* -Wno-NAME: drops warnings whose flag is `flag`. */
+void diags_disable(Diags *d, const char *flag);
+
+void diag(Diags *d, DiagLevel level, Span s, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+/* A warning with its flag: prints "[-Wflag]". */
+void diag_warn(Diags *d, const char *flag, Span s, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+#define diag_error(d, s, ...) diag((d), DIAG_ERROR, (s), __VA_ARGS__)
+#define diag_note(d, s, ...) diag((d), DIAG_NOTE, (s), __VA_ARGS__)
+
+uint32_t diags_errors(const Diags *d);
+uint32_t diags_warnings(const Diags *d);
+/* True once error_limit was reached: readers stop then. */
+bool diags_full(const Diags *d);
+/* Flushes: JSON/SARIF documents, "N errors generated." Called once at exit. */
+void diags_finish(Diags *d);
+
+#endif

@@ -1,0 +1,118 @@
+/* Hash maps: a dense array of entries in order of insertion beside a table of indices.
+ *
+ * The table is open-addressed with linear probing and at most half full; it holds index + 1, so
+ * that zeroed memory is an empty table and iteration never sees addresses or hash values. Hashes
+ * are built from multiplications and shifts of 64-bit words read in little-endian order, hence equal
+ * on every host.
+ */
+#include "ir/base/map.h"
+#include <string.h>
+
+enum { SLOTS_MIN = 16 };
+
+uint64_t hash_mix(uint64_t h, uint64_t x) {
+  h = (h ^ x) + UINT64_C(0x9e3779b97f4a7c15);
+  h = (h ^ (h >> 32)) * UINT64_C(0xd6e8feb86659fd93);
+  h = (h ^ (h >> 32)) * UINT64_C(0xd6e8feb86659fd93);
+  return h ^ (h >> 32);
+}
+
+static uint64_t word_at(const unsigned char *p, size_t n) {
+  uint64_t w = 0;
+  for (size_t i = 0; i < n; i++) w |= (uint64_t)p[i] << (8 * i);
+  return w;
+}
+
+uint64_t hash_bytes(const void *p, size_t n, uint64_t seed) {
+  const unsigned char *s = p;
+  uint64_t h = hash_mix(seed, n);
+  for (; n >= 8; s += 8, n -= 8) h = hash_mix(h, word_at(s, 8));
+  return n ? hash_mix(h, word_at(s, n)) : h;
+}
+
+/* The slot of `key`, or the empty slot where it belongs. */
+static uint32_t map_slot(const Map *m, uint64_t key) {
+  uint32_t mask = m->nslots - 1, i = (uint32_t)hash_mix(0, key) & mask;
+  while (m->slots[i] && m->entries[m->slots[i] - 1].key != key) i = (i + 1) & mask;
+  return i;
+}
+
+static uint32_t strmap_slot(const StrMap *m, const char *key) {
+  uint32_t mask = m->nslots - 1, i = (uint32_t)hash_bytes(key, strlen(key), 0) & mask;
+  while (m->slots[i] && strcmp(m->entries[m->slots[i] - 1].key, key) != 0) i = (i + 1) & mask;
+  return i;
+}
+
+/* Capacity for one more entry; true when the table of slots is new and must be filled again. */
+static bool grow(Arena *a, void **entries, uint32_t n, uint32_t *cap, size_t size, uint32_t **slots,
+                 uint32_t *nslots) {
+  if (n == *cap) {
+    if (*cap > UINT32_MAX / 4) fatal("out of memory (a map of more than %u entries)", *cap);
+    uint32_t wanted = *cap ? *cap * 2 : SLOTS_MIN / 2;
+    void *p = arena_calloc(a, wanted, size);
+    if (n) memcpy(p, *entries, n * size);
+    *entries = p;
+    *cap = wanted;
+  }
+  if (*nslots / 2 > n) return false;
+  *nslots = *nslots ? *nslots * 2 : SLOTS_MIN;
+  *slots = ARENA_ARRAY(a, uint32_t, *nslots);
+  return true;
+}
+
+void map_init(Map *m, Arena *a) { *m = (Map){.arena = a}; }
+
+void *map_get(const Map *m, uint64_t key) {
+  if (m->n == 0) return NULL;
+  uint32_t s = m->slots[map_slot(m, key)];
+  return s ? m->entries[s - 1].value : NULL;
+}
+
+bool map_has(const Map *m, uint64_t key) { return m->n && m->slots[map_slot(m, key)]; }
+
+void map_set(Map *m, uint64_t key, void *value) {
+  if (m->n) {
+    uint32_t s = m->slots[map_slot(m, key)];
+    if (s) {
+      m->entries[s - 1].value = value;
+      return;
+    }
+  }
+  void *entries = m->entries;
+  bool again = grow(m->arena, &entries, m->n, &m->cap, sizeof *m->entries, &m->slots, &m->nslots);
+  m->entries = entries;
+  for (uint32_t i = 0; again && i < m->n; i++) m->slots[map_slot(m, m->entries[i].key)] = i + 1;
+  m->entries[m->n] = (MapEntry){key, value};
+  m->slots[map_slot(m, key)] = m->n + 1;
+  m->n++;
+}
+
+void strmap_init(StrMap *m, Arena *a) { *m = (StrMap){.arena = a}; }
+
+void *strmap_get(const StrMap *m, const char *key) {
+  if (m->n == 0) return NULL;
+  uint32_t s = m->slots[strmap_slot(m, key)];
+  return s ? m->entries[s - 1].value : NULL;
+}
+
+bool strmap_has(const StrMap *m, const char *key) {
+  return m->n && m->slots[strmap_slot(m, key)];
+}
+
+void strmap_set(StrMap *m, const char *key, void *value) {
+  if (m->n) {
+    uint32_t s = m->slots[strmap_slot(m, key)];
+    if (s) {
+      m->entries[s - 1].value = value;
+      return;
+    }
+  }
+  void *entries = m->entries;
+  bool again = grow(m->arena, &entries, m->n, &m->cap, sizeof *m->entries, &m->slots, &m->nslots);
+  m->entries = entries;
+  for (uint32_t i = 0; again && i < m->n; i++) m->slots[strmap_slot(m, m->entries[i].key)] = i + 1;
+  uint32_t slot = strmap_slot(m, key);
+  m->entries[m->n] = (StrMapEntry){arena_strndup(m->arena, key, strlen(key)), value};
+  m->slots[slot] = m->n + 1;
+  m->n++;
+}
