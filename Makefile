@@ -124,7 +124,7 @@ $(BUILD)/gen/%.c $(BUILD)/gen/%.h: %.y
 	$(BISON) -Wall -Werror --defines=$(BUILD)/gen/$*.h -o $(BUILD)/gen/$*.c $<
 
 # --- the runtime library --------------------------------------------------------------------------
-RT_CFLAGS = -std=gnu11 $(OPT) -g $(WARN) -fPIC -fvisibility=hidden -I. $(CFLAGS)
+RT_CFLAGS = -std=gnu11 $(OPT) -g $(WARN) -fPIC -I. $(CFLAGS)
 $(BUILD)/obj/pic/%.o: %.c Makefile
 	@mkdir -p $(@D)
 	$(CC) $(RT_CFLAGS) -MMD -MP -c -o $@ $<
@@ -138,7 +138,8 @@ $(BUILD)/librelaxrt.a: $(RT_OBJS)
 	$(AR) rcs $@ $^
 
 $(BUILD)/librelaxrt.so: $(RT_OBJS)
-	$(CC) -shared -Wl,-soname,librelaxrt.so -Wl,-z,defs $(LDFLAGS) -o $@ $^ -lpthreadpool -lpthread -lm
+	$(CC) -shared -Wl,-soname,librelaxrt.so -Wl,-z,defs -Wl,--version-script=runtime/relaxrt.map \
+	  $(LDFLAGS) -o $@ $^ -lpthreadpool -lpthread -lm
 
 $(BUILD)/san/librelaxrt.a: $(SAN_RT_OBJS)
 	@mkdir -p $(@D)
