@@ -11,7 +11,7 @@
 enum { SLOTS_MIN = 16 };
 
 uint64_t hash_mix(uint64_t h, uint64_t x) {
-  h = (h ^ x) + UINT64_C(0x9e3779b97f4a7c15);
+  h = ((h + 1) * UINT64_C(0x9e3779b97f4a7c15)) ^ x;
   h = (h ^ (h >> 32)) * UINT64_C(0xd6e8feb86659fd93);
   h = (h ^ (h >> 32)) * UINT64_C(0xd6e8feb86659fd93);
   return h ^ (h >> 32);

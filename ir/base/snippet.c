@@ -61,8 +61,8 @@ typedef struct {
   char text[CELL_MAX];
 } Cell;
 
-static void put_hex(char *out, uint32_t v, int digits) {
-  for (int i = digits - 1; i >= 0; i--, v >>= 4) out[i] = "0123456789abcdef"[v & 15];
+static void put_hex(char *out, uint32_t v, int digits, const char *alphabet) {
+  for (int i = digits - 1; i >= 0; i--, v >>= 4) out[i] = alphabet[v & 15];
 }
 
 /* The cell at s, of n bytes that are there; a tab has width 0 (the caller knows the column). */
@@ -76,12 +76,12 @@ static Cell cell_at(const char *s, size_t n) {
     c.raw = false;
     c.width = 4;
     memcpy(c.text, "\\x", 2);
-    put_hex(c.text + 2, (unsigned char)*s, 2);
+    put_hex(c.text + 2, (unsigned char)*s, 2, "0123456789abcdef");
   } else if (is_invisible(cp)) {
     int digits = cp > 0xffff ? 5 : 4;
     c.raw = false;
     memcpy(c.text, "<U+", 3);
-    put_hex(c.text + 3, cp, digits);
+    put_hex(c.text + 3, cp, digits, "0123456789ABCDEF");
     c.text[3 + digits] = '>';
     c.width = (uint32_t)digits + 4;
   } else {

@@ -66,8 +66,8 @@ static void hostile_bytes(void **state) {
   diag_error(f->d, ((Span){id, 17, 18}), "bad \xff\n name \xc3\xa9");
   assert_string_equal(text_cstr(&f->out),
                       "a.rx:1:18: error: bad \\xff\\x0a name \xc3\xa9\n"
-                      "    1 | \xc3\xa9\\x80\\x1b[31m \xe6\xbc\xa2 <U+202e> x\n"
-                      "      |                                  ^\n" + 0);
+                      "    1 | \xc3\xa9\\x80\\x1b[31m \xe6\xbc\xa2 <U+202E> x\n"
+                      "      |                           ^\n");
 }
 
 static void long_line(void **state) {
