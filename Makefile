@@ -85,10 +85,13 @@ SAN_RT_OBJS := $(if $(SAN),$(RT_SRCS:%.c=$(BUILD)/obj/san/%.o))
 .PHONY: all asan deps bench-deps check run-tests units demo bench layers headers tidy format \
         format-check clean install bless fuzz
 all: $(if $(wildcard frontend/main.c),$(BUILD)/relaxc) $(RT_LIBS) $(RT_LINK)
-asan: all
+asan: $(if $(filter check demo,$(MAKECMDGOALS)),,all)
 
 # --- configuration: llvm-config is asked once ----------------------------------------------------
-ifneq ($(filter-out deps bench-deps clean check format format-check layers demo,$(or $(MAKECMDGOALS),all)),)
+# Goals that build through a second make, once the packages are there, must not ask for it.
+INDIRECT := deps bench-deps clean check demo bench format format-check layers run-tests \
+            $(if $(filter check demo,$(MAKECMDGOALS)),asan)
+ifneq ($(filter-out $(INDIRECT),$(or $(MAKECMDGOALS),all)),)
 include $(BUILD)/config.mk
 endif
 $(BUILD)/config.mk: Makefile

@@ -43,7 +43,9 @@ struct Arena {
 
 static void (*fatal_cleanup)(void);
 
-void fatal_set_cleanup(void (*cleanup)(void)) { fatal_cleanup = cleanup; }
+void fatal_set_cleanup(void (*cleanup)(void)) {
+  fatal_cleanup = cleanup;
+}
 
 void fatal(const char *fmt, ...) {
   va_list ap;
@@ -107,7 +109,8 @@ static Block *block_create(size_t size) {
   return b;
 }
 
-/* An object that doesn't fit: a block of its own when it is large, a new current block otherwise. */
+/* An object that doesn't fit: a block of its own when it is large, a new current block otherwise.
+ */
 static void *arena_alloc_slow(Arena *a, size_t n) {
   const size_t head = (sizeof(Block) + ALIGN - 1) / ALIGN * ALIGN;
   if (n > a->block_size / 4) {
@@ -178,4 +181,6 @@ char *arena_printf(Arena *a, const char *fmt, ...) {
   return s;
 }
 
-size_t arena_used(const Arena *a) { return a->used; }
+size_t arena_used(const Arena *a) {
+  return a->used;
+}

@@ -12,7 +12,7 @@
 #include <string.h>
 
 typedef struct {
-  DiagLevel level; /* after -Werror */
+  DiagLevel level;  /* after -Werror */
   const char *flag; /* without -W, or NULL */
   Span span;
   const char *message; /* clean */
@@ -39,18 +39,30 @@ Diags *diags_create(Arena *a, const SourceMap *sources) {
   return d;
 }
 
-void diags_set_options(Diags *d, DiagOptions o) { d->options = o; }
-void diags_set_text(Diags *d, Text *t) { d->out = t; }
-void diags_disable(Diags *d, const char *flag) { strmap_set(&d->disabled, flag, d); }
-uint32_t diags_errors(const Diags *d) { return d->errors; }
-uint32_t diags_warnings(const Diags *d) { return d->warnings; }
+void diags_set_options(Diags *d, DiagOptions o) {
+  d->options = o;
+}
+void diags_set_text(Diags *d, Text *t) {
+  d->out = t;
+}
+void diags_disable(Diags *d, const char *flag) {
+  strmap_set(&d->disabled, flag, d);
+}
+uint32_t diags_errors(const Diags *d) {
+  return d->errors;
+}
+uint32_t diags_warnings(const Diags *d) {
+  return d->warnings;
+}
 bool diags_full(const Diags *d) {
   return d->options.error_limit && d->errors >= d->options.error_limit;
 }
 
 static void emit(Diags *d, Text *t) {
-  if (d->out) text_putn(d->out, text_cstr(t), t->n);
-  else fwrite(text_cstr(t), 1, t->n, stderr); /* nowhere is left to report a failure to */
+  if (d->out)
+    text_putn(d->out, text_cstr(t), t->n);
+  else
+    fwrite(text_cstr(t), 1, t->n, stderr); /* nowhere is left to report a failure to */
   text_free(t);
 }
 
@@ -75,8 +87,7 @@ static void print_text(Diags *d, const Record *r) {
   text_printf(&t, "%s: ", level_names[r->level]);
   if (color) text_puts(&t, r->level == DIAG_NOTE ? "\033[0m" : "\033[0m\033[1m");
   text_puts(&t, r->message);
-  if (r->flag)
-    text_printf(&t, r->level == DIAG_ERROR ? " [-Werror,-W%s]" : " [-W%s]", r->flag);
+  if (r->flag) text_printf(&t, r->level == DIAG_ERROR ? " [-Werror,-W%s]" : " [-W%s]", r->flag);
   if (color) text_puts(&t, "\033[0m");
   text_putc(&t, '\n');
   if (f) snippet_print(&t, f, r->span, color);
@@ -116,8 +127,10 @@ diag_va(Diags *d, DiagLevel level, const char *flag, Span s, const char *fmt, va
     if (level == DIAG_ERROR) d->errors++;
     if (level == DIAG_WARNING) d->warnings++;
   }
-  if (d->options.format == DIAG_TEXT) print_text(d, &r);
-  else vec_push(d->arena, &d->records, r);
+  if (d->options.format == DIAG_TEXT)
+    print_text(d, &r);
+  else
+    vec_push(d->arena, &d->records, r);
 }
 
 void diag(Diags *d, DiagLevel level, Span s, const char *fmt, ...) {
@@ -198,8 +211,10 @@ static void put_uri(Text *t, const char *name) {
     unsigned char c = (unsigned char)*p;
     bool plain = (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
                  strchr("-._~/", c);
-    if (plain) text_putc(t, *p);
-    else text_printf(t, "%%%02X", c);
+    if (plain)
+      text_putc(t, *p);
+    else
+      text_printf(t, "%%%02X", c);
   }
   text_putc(t, '"');
 }

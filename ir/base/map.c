@@ -2,8 +2,8 @@
  *
  * The table is open-addressed with linear probing and at most half full; it holds index + 1, so
  * that zeroed memory is an empty table and iteration never sees addresses or hash values. Hashes
- * are built from multiplications and shifts of 64-bit words read in little-endian order, hence equal
- * on every host.
+ * are built from multiplications and shifts of 64-bit words read in little-endian order, hence
+ * equal on every host.
  */
 #include "ir/base/map.h"
 #include <string.h>
@@ -60,7 +60,9 @@ static bool grow(Arena *a, void **entries, uint32_t n, uint32_t *cap, size_t siz
   return true;
 }
 
-void map_init(Map *m, Arena *a) { *m = (Map){.arena = a}; }
+void map_init(Map *m, Arena *a) {
+  *m = (Map){.arena = a};
+}
 
 void *map_get(const Map *m, uint64_t key) {
   if (m->n == 0) return NULL;
@@ -68,7 +70,9 @@ void *map_get(const Map *m, uint64_t key) {
   return s ? m->entries[s - 1].value : NULL;
 }
 
-bool map_has(const Map *m, uint64_t key) { return m->n && m->slots[map_slot(m, key)]; }
+bool map_has(const Map *m, uint64_t key) {
+  return m->n && m->slots[map_slot(m, key)];
+}
 
 void map_set(Map *m, uint64_t key, void *value) {
   if (m->n) {
@@ -87,7 +91,9 @@ void map_set(Map *m, uint64_t key, void *value) {
   m->n++;
 }
 
-void strmap_init(StrMap *m, Arena *a) { *m = (StrMap){.arena = a}; }
+void strmap_init(StrMap *m, Arena *a) {
+  *m = (StrMap){.arena = a};
+}
 
 void *strmap_get(const StrMap *m, const char *key) {
   if (m->n == 0) return NULL;

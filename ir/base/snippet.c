@@ -1,6 +1,6 @@
-/* Source snippets: a line is a row of cells (one per code point or bad byte), each with the text that
- * shows it and its width in columns. The window of a long line is found from the caret outwards, so
- * that a line of a gigabyte costs no more than a short one.
+/* Source snippets: a line is a row of cells (one per code point or bad byte), each with the text
+ * that shows it and its width in columns. The window of a long line is found from the caret
+ * outwards, so that a line of a gigabyte costs no more than a short one.
  */
 #include "ir/base/snippet.h"
 #include <string.h>
@@ -38,17 +38,19 @@ static bool in_ranges(uint32_t c, const Range *r, size_t n) {
 
 /* Characters that a terminal obeys or hides: C1 controls, line separators, direction marks. */
 static bool is_invisible(uint32_t c) {
-  static const Range r[] = {{0x80, 0x9f},     {0xad, 0xad},     {0x61c, 0x61c},   {0x200b, 0x200f},
-                            {0x2028, 0x202e}, {0x2060, 0x206f}, {0xfeff, 0xfeff}, {0xe0000, 0xe007f}};
+  static const Range r[] = {{0x80, 0x9f},     {0xad, 0xad},      {0x61c, 0x61c},
+                            {0x200b, 0x200f}, {0x2028, 0x202e},  {0x2060, 0x206f},
+                            {0xfeff, 0xfeff}, {0xe0000, 0xe007f}};
   return in_ranges(c, r, sizeof r / sizeof *r);
 }
 
 /* Columns of a visible character (East Asian wide ones take two, combining marks none). */
 static uint32_t char_width(uint32_t c) {
-  static const Range wide[] = {{0x1100, 0x115f},   {0x2e80, 0xa4cf},   {0xac00, 0xd7a3},
-                               {0xf900, 0xfaff},   {0xfe30, 0xfe6f},   {0xff00, 0xff60},
-                               {0xffe0, 0xffe6},   {0x1f300, 0x1faff}, {0x20000, 0x3fffd}};
-  static const Range none[] = {{0x300, 0x36f}, {0x1ab0, 0x1aff}, {0x20d0, 0x20ff}, {0xfe00, 0xfe0f}};
+  static const Range wide[] = {{0x1100, 0x115f}, {0x2e80, 0xa4cf},   {0xac00, 0xd7a3},
+                               {0xf900, 0xfaff}, {0xfe30, 0xfe6f},   {0xff00, 0xff60},
+                               {0xffe0, 0xffe6}, {0x1f300, 0x1faff}, {0x20000, 0x3fffd}};
+  static const Range none[] = {
+      {0x300, 0x36f}, {0x1ab0, 0x1aff}, {0x20d0, 0x20ff}, {0xfe00, 0xfe0f}};
   if (c < 0x300) return 1;
   if (in_ranges(c, none, sizeof none / sizeof *none)) return 0;
   return in_ranges(c, wide, sizeof wide / sizeof *wide) ? 2 : 1;
@@ -93,8 +95,10 @@ static Cell cell_at(const char *s, size_t n) {
 void text_put_clean(Text *t, const char *s, size_t n) {
   while (n) {
     Cell c = cell_at(s, n);
-    if (c.raw && *s != '\t') text_putn(t, s, c.bytes);
-    else text_puts(t, c.raw ? " " : c.text);
+    if (c.raw && *s != '\t')
+      text_putn(t, s, c.bytes);
+    else
+      text_puts(t, c.raw ? " " : c.text);
     s += c.bytes;
     n -= c.bytes;
   }
@@ -128,7 +132,8 @@ static uint32_t cell_width(const char *s, size_t n, uint32_t column) {
 /* Columns of [begin, end), counted up to one more than the limit. */
 static uint32_t line_width(const char *s, uint32_t begin, uint32_t end) {
   uint32_t w = 0;
-  for (uint32_t p = begin; p < end && w <= COLUMNS_MAX; p += (uint32_t)cell_at(s + p, end - p).bytes)
+  for (uint32_t p = begin; p < end && w <= COLUMNS_MAX;
+       p += (uint32_t)cell_at(s + p, end - p).bytes)
     w += cell_width(s + p, end - p, w);
   return w;
 }
@@ -167,9 +172,12 @@ void snippet_print(Text *t, const SourceFile *f, Span span, bool color) {
       text_puts(t, "...");
       break;
     }
-    if (s[p] == '\t') text_indent(t, (int)width);
-    else if (c.raw) text_putn(t, s + p, c.bytes);
-    else text_puts(t, c.text);
+    if (s[p] == '\t')
+      text_indent(t, (int)width);
+    else if (c.raw)
+      text_putn(t, s + p, c.bytes);
+    else
+      text_puts(t, c.text);
     for (uint32_t i = 0; i < width; i++) {
       bool caret = p == at && i == 0, in = p >= at && p < mark_end;
       text_putc(&marks, caret ? '^' : in ? '~' : ' ');

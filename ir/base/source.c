@@ -77,8 +77,10 @@ uint32_t sources_read(SourceMap *m, const char *path, const char **error) {
   bool large = false;
   if (fd >= 0 && fstat(fd, &st) == 0) {
     size_t guess = 0;
-    if (S_ISDIR(st.st_mode)) errno = EISDIR;
-    else if (S_ISREG(st.st_mode) && st.st_size > FILE_LIMIT) large = true;
+    if (S_ISDIR(st.st_mode))
+      errno = EISDIR;
+    else if (S_ISREG(st.st_mode) && st.st_size > FILE_LIMIT)
+      large = true;
     else {
       if (S_ISREG(st.st_mode)) guess = (size_t)st.st_size;
       buf = read_all(fd, guess, &n);
@@ -110,8 +112,10 @@ void sources_position(const SourceFile *f, uint32_t offset, uint32_t *line, uint
   if (offset > f->size) offset = f->size;
   while (hi - lo > 1) {
     uint32_t mid = lo + (hi - lo) / 2;
-    if (f->lines[mid] <= offset) lo = mid;
-    else hi = mid;
+    if (f->lines[mid] <= offset)
+      lo = mid;
+    else
+      hi = mid;
   }
   *line = lo + 1;
   *col = offset - f->lines[lo] + 1;

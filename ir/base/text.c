@@ -40,7 +40,9 @@ void text_putn(Text *t, const char *s, size_t n) {
   t->s[t->n] = 0;
 }
 
-void text_puts(Text *t, const char *s) { text_putn(t, s, strlen(s)); }
+void text_puts(Text *t, const char *s) {
+  text_putn(t, s, strlen(s));
+}
 
 void text_indent(Text *t, int columns) {
   size_t n = columns > 0 ? (size_t)columns : 0;
@@ -72,28 +74,41 @@ void text_vprintf(Text *t, const char *fmt, va_list ap) {
   va_end(again);
 }
 
-const char *text_cstr(const Text *t) { return t->s ? t->s : ""; }
+const char *text_cstr(const Text *t) {
+  return t->s ? t->s : "";
+}
 
 void text_put_quoted(Text *t, const char *s, size_t n) {
   text_putc(t, '"');
   for (size_t i = 0; i < n; i++) {
     unsigned char c = (unsigned char)s[i];
-    if (c == '"') text_puts(t, "\\\"");
-    else if (c == '\\') text_puts(t, "\\\\");
-    else if (c == '\t') text_puts(t, "\\t");
-    else if (c == '\r') text_puts(t, "\\r");
-    else if (c == '\n') text_puts(t, "\\n");
-    else if (c < 0x20 || c > 0x7e) text_printf(t, "\\x%02x", c);
-    else text_putc(t, (char)c);
+    if (c == '"')
+      text_puts(t, "\\\"");
+    else if (c == '\\')
+      text_puts(t, "\\\\");
+    else if (c == '\t')
+      text_puts(t, "\\t");
+    else if (c == '\r')
+      text_puts(t, "\\r");
+    else if (c == '\n')
+      text_puts(t, "\\n");
+    else if (c < 0x20 || c > 0x7e)
+      text_printf(t, "\\x%02x", c);
+    else
+      text_putc(t, (char)c);
   }
   text_putc(t, '"');
 }
 
 void text_put_double(Text *t, double v) {
-  if (isnan(v)) text_puts(t, "\"nan\"");
-  else if (isinf(v)) text_puts(t, v < 0 ? "\"-inf\"" : "\"inf\"");
-  else if (v == trunc(v)) text_printf(t, "%.1f", v);
-  else text_printf(t, "%.17g", v);
+  if (isnan(v))
+    text_puts(t, "\"nan\"");
+  else if (isinf(v))
+    text_puts(t, v < 0 ? "\"-inf\"" : "\"inf\"");
+  else if (v == trunc(v))
+    text_printf(t, "%.1f", v);
+  else
+    text_printf(t, "%.17g", v);
 }
 
 int text_distance(const char *a, const char *b, int limit) {

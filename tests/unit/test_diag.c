@@ -27,7 +27,9 @@ static int teardown(void **state) {
   return 0;
 }
 
-static uint32_t add(Fixture *f, const char *text) { return sources_add(f->m, "a.rx", text, strlen(text)); }
+static uint32_t add(Fixture *f, const char *text) {
+  return sources_add(f->m, "a.rx", text, strlen(text));
+}
 
 static void caret(void **state) {
   Fixture *f = *state;
@@ -64,10 +66,9 @@ static void hostile_bytes(void **state) {
   Fixture *f = *state;
   uint32_t id = add(f, "\xc3\xa9\x80\x1b[31m \xe6\xbc\xa2 \xe2\x80\xae x");
   diag_error(f->d, ((Span){id, 17, 18}), "bad \xff\n name \xc3\xa9");
-  assert_string_equal(text_cstr(&f->out),
-                      "a.rx:1:18: error: bad \\xff\\x0a name \xc3\xa9\n"
-                      "    1 | \xc3\xa9\\x80\\x1b[31m \xe6\xbc\xa2 <U+202E> x\n"
-                      "      |                           ^\n");
+  assert_string_equal(text_cstr(&f->out), "a.rx:1:18: error: bad \\xff\\x0a name \xc3\xa9\n"
+                                          "    1 | \xc3\xa9\\x80\\x1b[31m \xe6\xbc\xa2 <U+202E> x\n"
+                                          "      |                           ^\n");
 }
 
 static void long_line(void **state) {
@@ -104,7 +105,8 @@ static void repeated_and_limited(void **state) {
   assert_null(strstr(s, "nor this"));
   assert_ptr_equal(strstr(s, "why"), strstr(strstr(s, "why"), "why"));
   assert_null(strstr(strstr(s, "why") + 1, "why"));
-  assert_non_null(strstr(s, "too many errors emitted, stopping now [-ferror-limit=]\n2 errors generated.\n"));
+  assert_non_null(
+      strstr(s, "too many errors emitted, stopping now [-ferror-limit=]\n2 errors generated.\n"));
 }
 
 static void warnings(void **state) {
@@ -130,7 +132,8 @@ static void json(void **state) {
   diags_finish(f->d);
   assert_string_equal(
       text_cstr(&f->out),
-      "[{\"kind\": \"error\", \"message\": \"bad \\\"x\\\"\", \"locations\": [{\"caret\": {\"file\": "
+      "[{\"kind\": \"error\", \"message\": \"bad \\\"x\\\"\", \"locations\": [{\"caret\": "
+      "{\"file\": "
       "\"a.rx\", \"line\": 1, \"column\": 4, \"display-column\": 3}, \"finish\": {\"file\": "
       "\"a.rx\", \"line\": 1, \"column\": 6, \"display-column\": 5}}], \"children\": [{\"kind\": "
       "\"note\", \"message\": \"why\", \"locations\": [], \"children\": []}]}]\n");
@@ -144,17 +147,24 @@ static void sarif(void **state) {
   diags_finish(f->d);
   const char *s = text_cstr(&f->out);
   assert_non_null(strstr(s, "\"version\": \"2.1.0\""));
-  assert_non_null(strstr(s, "{\"ruleId\": \"-Wunused\", \"level\": \"warning\", \"message\": "
-                            "{\"text\": \"unused 'abc'\"}, \"locations\": [{\"physicalLocation\": "
-                            "{\"artifactLocation\": {\"uri\": \"a.rx\"}, \"region\": {\"startLine\": "
-                            "1, \"startColumn\": 1, \"endLine\": 1, \"endColumn\": 4}}}]"));
+  assert_non_null(strstr(s,
+                         "{\"ruleId\": \"-Wunused\", \"level\": \"warning\", \"message\": "
+                         "{\"text\": \"unused 'abc'\"}, \"locations\": [{\"physicalLocation\": "
+                         "{\"artifactLocation\": {\"uri\": \"a.rx\"}, \"region\": {\"startLine\": "
+                         "1, \"startColumn\": 1, \"endLine\": 1, \"endColumn\": 4}}}]"));
 }
 
 int main(void) {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
   const struct CMUnitTest tests[] = {
-      T(caret),    T(tabs_and_several_lines), T(hostile_bytes), T(long_line), T(repeated_and_limited),
-      T(warnings), T(json),                   T(sarif),
+      T(caret),
+      T(tabs_and_several_lines),
+      T(hostile_bytes),
+      T(long_line),
+      T(repeated_and_limited),
+      T(warnings),
+      T(json),
+      T(sarif),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,7 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static void *value(uint64_t i) { return (void *)(uintptr_t)(i + 1); }
+static void *value(uint64_t i) {
+  return (void *)(uintptr_t)(i + 1);
+}
 
 static void map_empty(void **state) {
   (void)state;

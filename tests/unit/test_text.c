@@ -28,7 +28,8 @@ static void text_appends(void **state) {
 
 static void text_quotes(void **state) {
   (void)state;
-  CHECK("\"a\\\"\\\\\\t\\r\\n\\x00\\x7f\\xff'\"", text_put_quoted(&t, "a\"\\\t\r\n\0\x7f\xff'", 10));
+  CHECK("\"a\\\"\\\\\\t\\r\\n\\x00\\x7f\\xff'\"",
+        text_put_quoted(&t, "a\"\\\t\r\n\0\x7f\xff'", 10));
   CHECK("\"\"", text_put_quoted(&t, "", 0));
 }
 
@@ -69,8 +70,8 @@ static void text_nearest_name(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(text_appends),   cmocka_unit_test(text_quotes),
-      cmocka_unit_test(text_doubles),   cmocka_unit_test(text_distances),
+      cmocka_unit_test(text_appends),      cmocka_unit_test(text_quotes),
+      cmocka_unit_test(text_doubles),      cmocka_unit_test(text_distances),
       cmocka_unit_test(text_nearest_name),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-/* What cmocka needs before it. Expected values in these tests are worked out by hand from the header
- * comments of the unit under test. */
+/* What cmocka needs before it. Expected values in these tests are worked out by hand from the
+ * header comments of the unit under test. */
 #ifndef RELAXC_UNIT_H
 #define RELAXC_UNIT_H
 

@@ -1,0 +1,30 @@
+/* From a planned module to native code through LLVM's C API. */
+#ifndef RELAXC_CODEGEN_CODEGEN_H
+#define RELAXC_CODEGEN_CODEGEN_H
+
+#include "codegen/target.h"
+#include "ir/module.h"
+
+typedef enum { CODE_OBJECT, CODE_ASM, CODE_LLVM, CODE_BITCODE } CodeKind;
+
+typedef struct {
+  CodeKind kind;
+  const char *prefix; /* C identifier */
+  int opt_level;
+  bool debug, fast_math;
+  bool pic;
+  int jobs; /* -j: never changes a byte of the output */
+} CodegenOptions;
+
+/* Emits the module (scheduled and planned) to memory: *out malloc'd, *size bytes. Returns false after
+ * reporting an error. Deterministic. */
+bool codegen_emit(Module *m, const Target *t, const CodegenOptions *o, char **out, size_t *size);
+
+/* In-memory compilation for `relaxc run` (ORC). */
+typedef struct Jit Jit;
+Jit *codegen_jit(Module *m, const Target *t, const CodegenOptions *o);
+/* Address of a symbol such as "m_main_dl", NULL when there is none. */
+void *jit_symbol(Jit *j, const char *name);
+void jit_free(Jit *j);
+
+#endif

@@ -1,0 +1,53 @@
+/* A module: functions of both levels under unique names, module attributes, global infos. */
+#ifndef RELAXC_IR_MODULE_H
+#define RELAXC_IR_MODULE_H
+
+#include "ir/node.h"
+#include "ir/tir.h"
+
+typedef enum { GLOBAL_FUNC, GLOBAL_PRIM, GLOBAL_EXTERN } GlobalKind;
+
+typedef struct {
+  GlobalKind kind;
+  const char *name;
+  bool removed;
+  union {
+    Func *func;
+    PrimFunc *prim;
+    struct { const char *symbol; const SInfo *sinfo; } ext; /* R.ExternFunc */
+  };
+} Global;
+
+typedef struct Module {
+  Context *ctx;
+  Arena *arena; /* module lifetime */
+  const char *name;  /* class name as read; printed as Module */
+  bool lone;         /* a bare function without a class: printed without one */
+  bool legalized;    /* set by LegalizeOps: "no operator left" is a verifier rule from then on */
+  const Attr *attrs; /* I.module_attrs */
+  const Attr *global_infos; /* I.module_global_infos */
+  VEC(Global *) globals; /* in order of appearance; skip removed ones */
+  StrMap by_name;
+  uint32_t next_node, next_func, next_const;
+  uint32_t file; /* source file, 0 if none */
+} Module;
+
+Module *module_create(Context *c);
+Global *module_find(const Module *m, const char *name); /* NULL when absent or removed */
+Func *module_func(const Module *m, const char *name);
+PrimFunc *module_prim(const Module *m, const char *name);
+void module_add_func(Module *m, Func *f); /* name must be free */
+void module_add_prim(Module *m, PrimFunc *f);
+Global *module_add_extern(Module *m, const char *name, const char *symbol, const SInfo *si);
+void module_remove(Module *m, const char *name);
+const char *module_unique_name(Module *m, const char *hint);
+/* New, empty prim_func in the module arena, not yet added. */
+PrimFunc *primfunc_create(Module *m, const char *name, Span s);
+static inline Arena *func_arena(const Func *f) { return f->module->arena; }
+static inline Context *func_ctx(const Func *f) { return f->module->ctx; }
+
+#define module_each(m, g)                                                                          \
+  for (uint32_t g##_i = 0; g##_i < (m)->globals.n; g##_i++)                                        \
+    for (Global *g = (m)->globals.at[g##_i]; g && !g->removed; g = NULL)
+
+#endif

@@ -1,0 +1,156 @@
+/* The operator table: one row per operator in ir/ops/<group>.def, its functions in <group>.c.
+ *
+ * A row:  OP(id, "name", ARGS("x", "y?"), ATTRS_list, traits, infer, lower, grad, layout, "summary")
+ *   id      C identifier; the enum is OP_<id>
+ *   name    as after "R." ("nn.relu", "matmul"); TVM's is "relax." + name
+ *   ARGS    operand names; a trailing '?' is optional, a trailing '*' takes the rest; "()" none
+ *   ATTRS   a macro name ATTRS_<id> listing A(type, kind, field, default, doc); ATTRS_NONE for none
+ *   traits  OPT_* flags
+ *   hooks   infer_<..>, lower_<..>, ...; NO_LOWER/TODO_LOWER etc. say why a hook is absent:
+ *           NO_ means that there is none by nature, TODO_ that it is not written yet (refused by name)
+ * The preprocessor makes the enum, a struct <id>_attrs, the schema and the help from it.
+ */
+#ifndef RELAXC_IR_OP_H
+#define RELAXC_IR_OP_H
+
+#include "ir/module.h"
+
+/* ---- attribute field types ---- */
+typedef struct {
+  int32_t n; /* -1: None */
+  const int64_t *at;
+} IntList;
+typedef struct {
+  int32_t n; /* -1: None */
+  const Expr *const *at;
+} ExprList;
+typedef struct {
+  bool has;
+  int64_t v;
+} OptInt;
+typedef struct {
+  bool has;
+  double v;
+} OptFloat;
+
+typedef enum {
+  AK_INT,      /* int64_t */
+  AK_OPT_INT,  /* OptInt */
+  AK_FLOAT,    /* double */
+  AK_OPT_FLOAT,/* OptFloat */
+  AK_BOOL,     /* bool */
+  AK_STR,      /* const char *; NULL: None */
+  AK_DTYPE,    /* DType; unknown: None */
+  AK_INTS,     /* IntList; a single int is read as a list of one */
+  AK_EXPRS,    /* ExprList */
+  AK_SINFOS,   /* SInfoList: out_ty / ty_args */
+  AK_DICT,     /* const Attr * */
+  AK_INDEX_MAP,/* const Attr * of kind ATTR_INDEX_MAP */
+  AK_ANY,      /* const Attr * */
+} AttrFieldKind;
+
+typedef struct {
+  int32_t n;
+  const SInfo *const *at;
+  bool single; /* written as one type, not a list */
+} SInfoList;
+
+typedef struct {
+  const char *name;
+  const char *old_name; /* earlier dialect's spelling (out_sinfo, sinfo_args) or NULL */
+  AttrFieldKind kind;
+  uint32_t offset;      /* in the attribute struct */
+  const char *defval;   /* text: "1", "None", "False", "\"NCHW\"", "[1, 1]"; NULL: required */
+  const char *doc;
+} AttrField;
+
+enum { /* traits */
+  OPT_IMPURE = 1 << 0,      /* has side effects */
+  OPT_ELEMWISE = 1 << 1,    /* out[i] from in[i] (with broadcasting) */
+  OPT_COMMUTATIVE = 1 << 2,
+  OPT_STRUCTURAL = 1 << 3,  /* core node kind with a syntax of its own, no R.<name>(...) call */
+  OPT_MEMORY = 1 << 4,      /* R.memory.*, R.builtin.*, R.vm.*: allowed after LegalizeOps */
+  OPT_CALL = 1 << 5,        /* call_tir and its kin: allowed after LegalizeOps */
+  OPT_COMPOSITE = 1 << 6,   /* lower hook builds other operators instead of a prim_func */
+  OPT_DATA_DEP = 1 << 7,    /* shape depends on data */
+  OPT_REFUSED = 1 << 8,     /* distributed / device-only: parses and prints, never compiles for a CPU */
+};
+
+struct InferCtx;
+struct LowerCtx;
+/* Struct info of n's result from operands and attributes; on an error reports it (infer_error) and
+ * returns sinfo_bad. Operands are never Bad when it is called. */
+typedef const SInfo *(*InferFn)(struct InferCtx *ic, Node *n);
+/* Tensor-level meaning; see ir/te.h. Returns false after reporting why not (unknown rank, ...). */
+typedef bool (*LowerFn)(struct LowerCtx *lc, Node *n);
+typedef void (*GradFn)(void);
+typedef void (*LayoutFn)(void);
+
+typedef struct {
+  OpId id;
+  const char *name;  /* after "R." */
+  const char *group; /* file stem */
+  const char *const *args;
+  int8_t min_args, max_args; /* max -1: any */
+  const AttrField *attrs;
+  uint32_t nattrs, attrs_size;
+  uint32_t traits;
+  InferFn infer;
+  LowerFn lower;
+  GradFn grad;
+  LayoutFn layout;
+  const char *lower_why; /* "NO_LOWER" / "TODO_LOWER" when lower is NULL */
+  const char *shape_rule;/* for --help-op */
+  const char *summary;
+} OpInfo;
+
+/* The enum OP_<id>, made from all groups; the core (structural) group comes first. */
+enum {
+#define OP(id, ...) OP_##id,
+#include "ir/ops/all.def"
+#undef OP
+  OP_COUNT
+};
+
+extern const OpInfo op_table[OP_COUNT];
+static inline const OpInfo *node_op(const Node *n) { return &op_table[n->op]; }
+/* By the name after "R."; -1 when there is none (aliases such as R.call_tir's kin included). */
+int op_find(const char *name);
+/* Nearest operator name for a misspelling, or NULL. */
+const char *op_nearest(const char *name);
+void op_print_list(Text *out);
+bool op_print_help(const char *name, Text *out);
+/* Attribute structs: defaults filled; equal and hashed by value. */
+void op_attrs_init(Context *c, OpId op, void *attrs);
+bool op_attrs_equal(OpId op, const void *a, const void *b);
+uint64_t op_attrs_hash(OpId op, const void *a);
+bool op_is_pure(const Node *n); /* calls of functions look at the callee's purity */
+
+/* ---- inference ---- */
+typedef struct InferCtx {
+  Context *c;
+  Module *m;
+  Facts *facts; /* may be NULL */
+  Arena *arena;
+} InferCtx;
+
+/* Infers and sets n->sinfo (Bad operands give Bad silently). Checks operand counts first.
+ * Returns false when an error was reported. */
+bool node_infer(Module *m, Facts *facts, Node *n);
+/* Reports at operand i's span (i < 0: the whole node) and returns sinfo_bad. */
+const SInfo *infer_error(InferCtx *ic, const Node *n, int i, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+void infer_note(InferCtx *ic, const Node *n, int i, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+/* Common helpers (ir/infer.c). */
+const SInfo *infer_tensor_arg(InferCtx *ic, const Node *n, uint32_t i); /* NULL after an error */
+/* NumPy broadcasting. Returns false after an error; *out NULL when the shape is unknown (*ndim
+ * still set, -1 when unknown). */
+bool infer_broadcast(InferCtx *ic, const Node *n, const SInfo *a, const SInfo *b,
+                     const Expr *const **out, int32_t *ndim);
+bool infer_binary_dtype(InferCtx *ic, const Node *n, const SInfo *a, const SInfo *b, DType *out);
+/* Axis in [-ndim, ndim) -> [0, ndim); false after an error. */
+bool infer_axis(InferCtx *ic, const Node *n, int64_t axis, int32_t ndim, int32_t *out);
+bool infer_axes(InferCtx *ic, const Node *n, IntList axes, int32_t ndim, int32_t *out /* axes.n */);
+
+#endif

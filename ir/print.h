@@ -1,0 +1,18 @@
+/* Text of every level, in today's dialect or the earlier one; it parses again. */
+#ifndef RELAXC_IR_PRINT_H
+#define RELAXC_IR_PRINT_H
+
+#include "ir/base/text.h"
+#include "ir/module.h"
+
+typedef enum { DIALECT_TODAY, DIALECT_EARLIER } Dialect;
+/* --dialect=NAME; false when unknown ("tirx" = today's, "tir" = earlier). */
+bool dialect_parse(const char *s, Dialect *out);
+
+void module_print(Text *t, const Module *m, Dialect d);
+void func_print(Text *t, const Func *f, Dialect d, int indent);
+void primfunc_print(Text *t, const PrimFunc *f, Dialect d, int indent);
+void expr_print(Text *t, const Expr *e); /* as in TIR, for messages and dumps */
+void stmt_print(Text *t, const Stmt *s, int indent);
+
+#endif
