@@ -408,7 +408,7 @@ static int begin_line(ScriptParser *p) {
   if (p->indent[n - 1] < column) {
     diag_error(p->ctx->diags, token, "unindent does not match any outer indentation level");
     /* go on with the nearer level */
-    if (p->indent[n] - column < column - p->indent[n - 1]) n++;
+    if (p->indent[n] - column <= column - p->indent[n - 1]) n++;
   }
   p->pending_dedents = p->n_indent - n;
   p->n_indent = n;
@@ -474,6 +474,7 @@ static int scan(ScriptParser *p, SCRIPT_YYSTYPE *value, SCRIPT_YYLTYPE *loc);
 static int next_token(ScriptParser *p, SCRIPT_YYSTYPE *value, SCRIPT_YYLTYPE *loc) {
   if (p->recover) {
     p->recover = false;
+    p->previous = 0;
     if (p->requeue_dedent) {
       p->requeue_dedent = false;
       p->pending_dedents++;

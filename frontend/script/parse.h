@@ -40,16 +40,16 @@ typedef struct {
   uint32_t indent1[SCRIPT_MAX_INDENT + 1]; /* columns with tabs as one: must order alike */
   uint32_t n_indent;                       /* indent[n_indent - 1] is the current block's */
   uint32_t pending_dedents;
-  uint32_t empty_block;   /* 1: a block is due; 2, 3: BAD_STATEMENT, NEWLINE stand in for it */
-  bool block_due;         /* the last line ended in ':' */
-  int previous;           /* the token before, 0 at the start */
+  uint32_t empty_block; /* 1: a block is due; 2, 3: BAD_STATEMENT, NEWLINE stand in for it */
+  bool block_due;       /* the last line ended in ':' */
+  int previous;         /* the token before, 0 at the start */
   uint32_t token_begin;
-  bool line_start;        /* at the start of a logical line */
-  bool fresh_line;        /* the last token was the first on its line, within brackets */
-  bool ended;             /* NEWLINE at the end of the file was given */
-  bool recover;           /* skip to the end of the statement */
-  bool requeue_dedent;    /* a DEDENT was the unexpected token: give it again */
-  bool too_deep;          /* reported for this statement */
+  bool line_start;     /* at the start of a logical line */
+  bool fresh_line;     /* the last token was the first on its line, within brackets */
+  bool ended;          /* NEWLINE at the end of the file was given */
+  bool recover;        /* skip to the end of the statement */
+  bool requeue_dedent; /* a DEDENT was the unexpected token: give it again */
+  bool too_deep;       /* reported for this statement */
   /* grammar */
   Tree **items;
   uint32_t n_items, cap_items;

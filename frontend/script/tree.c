@@ -152,10 +152,10 @@ Tree **items_take(ScriptParser *p, TreeItems l) {
 }
 
 const char *tree_op_text(TreeOp op) {
-  static const char *const text[] = {"+",  "-",  "*",   "/",      "//", "%",  "**",     "@",
-                                     "|",  "^",  "&",   "<<",     ">>", "<",  "<=",     ">",
-                                     ">=", "==", "!=",  "in",     "not in", "is", "is not", "and",
-                                     "or", "-",  "+",   "~",      "not"};
+  static const char *const text[] = {"+",  "-",  "*",  "/",  "//",     "%",  "**",     "@",
+                                     "|",  "^",  "&",  "<<", ">>",     "<",  "<=",     ">",
+                                     ">=", "==", "!=", "in", "not in", "is", "is not", "and",
+                                     "or", "-",  "+",  "~",  "not"};
   return text[op];
 }
 

@@ -14,46 +14,46 @@ typedef enum {
   TREE_BAD, /* a statement or expression with a syntax error, already reported; statements that
                stood indented below it: at, n */
   /* expressions */
-  TREE_NAME,      /* name */
-  TREE_INT,       /* ival; flag TREE_BIG when it does not fit 64 bits */
-  TREE_FLOAT,     /* fval */
-  TREE_STR,       /* str (NUL-terminated after n bytes), n; flag TREE_BYTES for b"..." */
-  TREE_CONST,     /* op: TREE_NONE, TREE_TRUE, TREE_FALSE, TREE_ELLIPSIS */
-  TREE_ATTR,      /* b '.' name */
-  TREE_CALL,      /* a ( at[n] ), arguments may be TREE_KEYWORD, TREE_STAR, TREE_DOUBLESTAR */
-  TREE_KEYWORD,   /* name '=' b */
-  TREE_SUBSCRIPT, /* a [ b ], b may be TREE_TUPLE and TREE_SLICE */
-  TREE_SLICE,     /* at[3]: lower, upper, step; each may be NULL */
-  TREE_UNARY,     /* op b */
-  TREE_BINARY,    /* a op b; arithmetic, comparisons, and/or alike */
-  TREE_IFEXP,     /* at[3]: condition, then, else */
-  TREE_LAMBDA,    /* at[n]: TREE_PARAM ..., body last */
-  TREE_TUPLE,     /* at[n] */
-  TREE_LIST,      /* at[n] */
-  TREE_SET,       /* at[n] */
-  TREE_DICT,      /* at[n]: key, value, key, value ...; key NULL for ** value */
-  TREE_STAR,      /* * b */
+  TREE_NAME,       /* name */
+  TREE_INT,        /* ival; flag TREE_BIG when it does not fit 64 bits */
+  TREE_FLOAT,      /* fval */
+  TREE_STR,        /* str (NUL-terminated after n bytes), n; flag TREE_BYTES for b"..." */
+  TREE_CONST,      /* op: TREE_NONE, TREE_TRUE, TREE_FALSE, TREE_ELLIPSIS */
+  TREE_ATTR,       /* b '.' name */
+  TREE_CALL,       /* a ( at[n] ), arguments may be TREE_KEYWORD, TREE_STAR, TREE_DOUBLESTAR */
+  TREE_KEYWORD,    /* name '=' b */
+  TREE_SUBSCRIPT,  /* a [ b ], b may be TREE_TUPLE and TREE_SLICE */
+  TREE_SLICE,      /* at[3]: lower, upper, step; each may be NULL */
+  TREE_UNARY,      /* op b */
+  TREE_BINARY,     /* a op b; arithmetic, comparisons, and/or alike */
+  TREE_IFEXP,      /* at[3]: condition, then, else */
+  TREE_LAMBDA,     /* at[n]: TREE_PARAM ..., body last */
+  TREE_TUPLE,      /* at[n] */
+  TREE_LIST,       /* at[n] */
+  TREE_SET,        /* at[n] */
+  TREE_DICT,       /* at[n]: key, value, key, value ...; key NULL for ** value */
+  TREE_STAR,       /* * b */
   TREE_DOUBLESTAR, /* ** b */
   /* statements */
-  TREE_EXPR,     /* b */
-  TREE_ASSIGN,   /* at[n]: targets ..., value last */
-  TREE_ANNOT,    /* at[3]: target ':' annotation ['=' value or NULL] */
-  TREE_AUGMENT,  /* a op= b */
-  TREE_RETURN,   /* b or NULL */
-  TREE_ASSERT,   /* a, b or NULL */
+  TREE_EXPR,    /* b */
+  TREE_ASSIGN,  /* at[n]: targets ..., value last */
+  TREE_ANNOT,   /* at[3]: target ':' annotation ['=' value or NULL] */
+  TREE_AUGMENT, /* a op= b */
+  TREE_RETURN,  /* b or NULL */
+  TREE_ASSERT,  /* a, b or NULL */
   TREE_PASS,
   TREE_BREAK,
   TREE_CONTINUE,
   TREE_IMPORT,
-  TREE_IF,       /* at[3]: condition, block, else block or NULL (elif: a block of one TREE_IF) */
-  TREE_WHILE,    /* at[2]: condition, block */
-  TREE_FOR,      /* at[3]: target, iterable, block */
-  TREE_WITH,     /* at[n]: TREE_WITH_ITEM ..., block last */
+  TREE_IF,        /* at[3]: condition, block, else block or NULL (elif: a block of one TREE_IF) */
+  TREE_WHILE,     /* at[2]: condition, block */
+  TREE_FOR,       /* at[3]: target, iterable, block */
+  TREE_WITH,      /* at[n]: TREE_WITH_ITEM ..., block last */
   TREE_WITH_ITEM, /* a, as b or NULL */
-  TREE_DEF,      /* def */
-  TREE_CLASS,    /* def: params are the bases */
-  TREE_PARAM,    /* name, at[2]: annotation or NULL, default or NULL; op: 0, '*' or '2' for ** */
-  TREE_BLOCK,    /* at[n] */
+  TREE_DEF,       /* def */
+  TREE_CLASS,     /* def: params are the bases */
+  TREE_PARAM,     /* name, at[2]: annotation or NULL, default or NULL; op: 0, '*' or '2' for ** */
+  TREE_BLOCK,     /* at[n] */
 } TreeKind;
 
 typedef enum { TREE_NONE, TREE_TRUE, TREE_FALSE, TREE_ELLIPSIS } TreeConst;
