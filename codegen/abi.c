@@ -3,8 +3,6 @@
  */
 #include "codegen/abi.h"
 
-#include "ir/print.h"
-
 #include <string.h>
 
 const char *abi_c_type(DType d) {
@@ -212,7 +210,6 @@ const char *const *abi_workspace_c_names(Arena *a, const AbiFunc *f) {
 static bool abi_func(Arena *a, const Module *m, const char *prefix, const Func *func, AbiFunc *f) {
   *f = (AbiFunc){.func = func, .plain = true};
   f->symbol = arena_printf(a, "%s_%s", prefix, abi_c_identifier(a, func->name));
-  /* abi_c_identifier guards a leading digit, which can't be in a Python name. */
   Flatten x = {.arena = a, .m = m, .f = f};
   bool ok = true;
   strmap_init(&x.names, a);
