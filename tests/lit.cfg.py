@@ -2,7 +2,7 @@
 #
 # Substitutions: %relaxc the compiler; %cc a C compiler (with the sanitizers in their build); %rt what
 # a C program needs to find relaxrt.h and to link the runtime (last on the line); %include only the
-# first half of it; %python Debian's Python with NumPy; %FileCheck %not; lit's own %s %S %t; %samples
+# first half of it, %libdir the folder of librelaxrt.a; %python Debian's Python with NumPy; %FileCheck %not; lit's own %s %S %t; %samples
 # and %tests the folders. Environment: BUILD_DIR, SAN set by tests/check.py.
 import os
 import lit.formats
@@ -29,6 +29,7 @@ python = os.environ.get("PYTHON", "/usr/bin/python3")
 for name, value in [
     ("%relaxc", os.path.join(build, "relaxc")),
     ("%include", include),
+    ("%libdir", rt_dir),
     ("%rt", rt),
     ("%cc", cc),
     ("%python", python),
