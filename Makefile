@@ -14,7 +14,7 @@ MAKEFLAGS += --no-builtin-rules
 # Debian packages: what a build needs, what only the tests need, what only `make bench` needs.
 BUILD_DEPS := gcc libc6-dev binutils make bison re2c llvm-22-dev lld-22 libstdc++-12-dev \
               zlib1g-dev libzstd-dev libcjson-dev libzip-dev libpthreadpool-dev
-TEST_DEPS  := llvm-22-tools libcmocka-dev libdlpack-dev python3 python3-numpy qemu-user
+TEST_DEPS  := llvm-22-tools libcmocka-dev libdlpack-dev python3 python3-numpy python3-psutil qemu-user
 BENCH_DEPS := libopenblas-dev
 DEPS       := $(BUILD_DEPS) $(TEST_DEPS)
 
