@@ -83,7 +83,7 @@ RT_LINK    := $(if $(SAN),$(BUILD)/san/librelaxrt.a,$(BUILD)/librelaxrt.a)
 SAN_RT_OBJS := $(if $(SAN),$(RT_SRCS:%.c=$(BUILD)/obj/san/%.o))
 
 .PHONY: all asan deps bench-deps check run-tests units demo bench layers headers tidy format \
-        format-check clean install bless fuzz
+        format-check clean install bless
 all: $(if $(wildcard frontend/main.c),$(BUILD)/relaxc) $(RT_LIBS) $(RT_LINK)
 asan: $(if $(filter check demo,$(MAKECMDGOALS)),,all)
 
