@@ -27,7 +27,8 @@ typedef struct Module {
   const Attr *attrs; /* I.module_attrs */
   const Attr *global_infos; /* I.module_global_infos */
   VEC(Global *) globals; /* in order of appearance; skip removed ones */
-  StrMap by_name;
+  StrMap by_name;  /* name -> Global * */
+  StrMap suffixes; /* next number that module_unique_name tries for a hint */
   uint32_t next_node, next_func, next_const;
   uint32_t file; /* source file, 0 if none */
 } Module;

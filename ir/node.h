@@ -94,7 +94,8 @@ struct Func {
   Var **dims; /* symbolic vars of the signature, in order of first appearance */
   uint32_t ndims;
   struct Module *module;
-  Func *outer; /* of a local function */
+  Func *outer; /* of a local function; set it before anything in it is named */
+  StrMap names; /* names taken; a local function uses its outermost function's */
 };
 
 #define node_in(n, i) ((n)->in[i].def)
@@ -128,7 +129,7 @@ void *node_new_attrs(Func *f, OpId op);
 
 /* ---- placing ---- */
 /* Binds a floating node at the end of b / before `at` under a name made unique from `hint`
- * (NULL: lv in dataflow, gv else). */
+ * (NULL: the name it has, from an earlier binding, or a new lv in dataflow, gv else). */
 void node_bind_last(BindingBlock *b, Node *n, const char *hint);
 void node_bind_before(Node *at, Node *n, const char *hint);
 void node_bind_after(Node *at, Node *n, const char *hint);
@@ -141,7 +142,7 @@ void func_take_name(Func *f, const char *name); /* reserves */
 void node_set_in(Node *n, uint32_t i, Node *def);
 void node_add_in(Node *n, Node *def, Span s);
 void node_set_ins(Node *n, Node *const *in, uint32_t count);
-/* All uses of `from` become uses of `to`. */
+/* All uses of `from`, except those by `to` itself, become uses of `to`. */
 void node_replace_uses(Node *from, Node *to);
 /* Unbinds n and drops its operands; it must have no uses. Floating operands that lose their last
  * use are dropped too. */

@@ -73,10 +73,14 @@ void sinfo_unify(Context *c, Map *bindings, const SInfo *param, const SInfo *arg
 const SInfo *sinfo_subst(Context *c, const Map *vars, const SInfo *s);
 /* Drops shapes that mention vars outside `scope` (Map of Var*): they become ndim only. */
 const SInfo *sinfo_erase(Context *c, const Map *scope, const SInfo *s);
-void sinfo_vars(Arena *a, const SInfo *s, VarVec *out); /* distinct symbolic vars, in order */
+/* Appends the symbolic vars of s that `out` doesn't hold yet, in order; those of a callable's
+ * parameters are its own and left out. */
+void sinfo_vars(Arena *a, const SInfo *s, VarVec *out);
 /* As in text, today's dialect, bare dims: R.Tensor((n, 4), dtype="float32"). For messages. */
 void sinfo_print(Text *t, const SInfo *s);
 /* "(n, 4)" */
 void shape_print(Text *t, const Expr *const *dims, uint32_t n);
+/* One dim: int64 literals bare, "n * 2". */
+void shape_dim_print(Text *t, const Expr *dim);
 
 #endif

@@ -1,0 +1,143 @@
+/* Functions of the graph level: parameters, blocks, names, and the walk over bound nodes. */
+#include "ir/module.h"
+#include "ir/op.h"
+#include <stdio.h>
+
+Func *func_create(Module *m, const char *name, Span s) {
+  Func *f = ARENA_NEW(m->arena, Func);
+  f->name = strpool_intern(m->ctx->strings, name, strlen(name));
+  f->id = m->next_func++;
+  f->span = f->name_span = s;
+  f->pure = f->check_well_formed = true;
+  f->module = m;
+  strmap_init(&f->names, m->arena);
+  return f;
+}
+
+Node *func_add_param(Func *f, const char *name, const SInfo *si, Span s) {
+  Arena *a = func_arena(f);
+  Node *p = node_create(f, OP_PARAM, NULL, 0, s);
+  p->sinfo = p->annot = si;
+  p->index = f->nparams;
+  p->name = func_unique_name(f, name);
+  Node **params = ARENA_ARRAY(a, Node *, f->nparams + 1);
+  if (f->nparams) memcpy(params, f->params, f->nparams * sizeof *params);
+  params[f->nparams++] = p;
+  f->params = params;
+  return p;
+}
+
+void func_remove_param(Func *f, uint32_t i) {
+  if (i >= f->nparams) bug("function '%s' has no parameter %u", f->name, i);
+  if (node_has_uses(f->params[i])) bug("parameter %u of '%s' is used", i, f->name);
+  for (uint32_t k = i + 1; k < f->nparams; k++) {
+    f->params[k - 1] = f->params[k];
+    f->params[k - 1]->index = k - 1;
+  }
+  f->nparams--;
+}
+
+/* Symbolic variables of tensor shapes and R.Shape values, and integer parameters that are dims. */
+static void collect_dims(Arena *a, const SInfo *s, VarVec *out) {
+  if (s->kind == SINFO_TUPLE) {
+    for (uint32_t i = 0; i < s->n; i++) collect_dims(a, s->fields[i], out);
+    return;
+  }
+  bool named = s->kind == SINFO_PRIM && s->value && s->value->kind == EXPR_VAR &&
+               s->value->var->is_dim;
+  if (s->dims || named) sinfo_vars(a, s, out);
+}
+
+void func_collect_dims(Func *f) {
+  Arena *a = func_arena(f);
+  VarVec v = {0};
+  for (uint32_t i = 0; i < f->nparams; i++) collect_dims(a, f->params[i]->sinfo, &v);
+  f->dims = v.at;
+  f->ndims = v.n;
+}
+
+BindingBlock *block_append(Func *f, Seq *s, Node *owner, bool dataflow, Span span) {
+  BindingBlock *b = ARENA_NEW(func_arena(f), BindingBlock);
+  b->dataflow = dataflow;
+  b->seq = s;
+  b->owner = owner;
+  b->func = f;
+  b->span = span;
+  b->prev = s->last;
+  if (s->last)
+    s->last->next = b;
+  else
+    s->first = b;
+  s->last = b;
+  return b;
+}
+
+/* The removed block keeps its own links, so that a walk standing on it can go on. */
+void block_remove(BindingBlock *b) {
+  if (b->n) bug("removing a block that holds %u nodes", b->n);
+  if (b->prev)
+    b->prev->next = b->next;
+  else
+    b->seq->first = b->next;
+  if (b->next)
+    b->next->prev = b->prev;
+  else
+    b->seq->last = b->prev;
+}
+
+/* ---- names ---- */
+
+static StrMap *func_names(Func *f) {
+  while (f->outer) f = f->outer;
+  return &f->names;
+}
+
+/* The map's value is the last number tried for the name as a hint, plus one. */
+const char *func_unique_name(Func *f, const char *hint) {
+  Context *c = func_ctx(f);
+  StrMap *names = func_names(f);
+  uintptr_t i = (uintptr_t)strmap_get(names, hint);
+  if (!i) {
+    strmap_set(names, hint, (void *)(uintptr_t)1);
+    return strpool_intern(c->strings, hint, strlen(hint));
+  }
+  /* gv, gv1, lv, lv1: the fresh names; x, x_1: names made from the user's. */
+  bool fresh = strcmp(hint, "gv") == 0 || strcmp(hint, "lv") == 0;
+  char buf[32];
+  Text t = {0};
+  do {
+    snprintf(buf, sizeof buf, fresh ? "%zu" : "_%zu", (size_t)i++);
+    text_clear(&t);
+    text_puts(&t, hint);
+    text_puts(&t, buf);
+  } while (strmap_has(names, text_cstr(&t)));
+  strmap_set(names, hint, (void *)i);
+  strmap_set(names, text_cstr(&t), (void *)(uintptr_t)1);
+  const char *name = strpool_intern(c->strings, t.s, t.n);
+  text_free(&t);
+  return name;
+}
+
+void func_take_name(Func *f, const char *name) {
+  StrMap *names = func_names(f);
+  if (!strmap_has(names, name)) strmap_set(names, name, (void *)(uintptr_t)1);
+}
+
+/* ---- traversal ---- */
+
+static void seq_each_node(const Seq *s, void (*fn)(Node *n, void *ctx), void *ctx) {
+  for (BindingBlock *b = s->first; b; b = b->next)
+    for (Node *n = b->first, *next; n; n = next) {
+      next = n->next;
+      if (n->op == OP_IF) {
+        seq_each_node(&n->if_.then_, fn, ctx);
+        seq_each_node(&n->if_.else_, fn, ctx);
+        next = n->next;
+      }
+      fn(n, ctx);
+    }
+}
+
+void func_each_node(Func *f, void (*fn)(Node *n, void *ctx), void *ctx) {
+  seq_each_node(&f->body, fn, ctx);
+}
