@@ -52,6 +52,7 @@ bool npz_parse(Arena *a, const char *path, const void *bytes, uint64_t size, Wei
   zip_error_t e;
   *out = (Weights){.path = path};
   strmap_init(&out->index, a);
+  if (size < 22) return fail("'%s': truncated", path); /* libzip takes no bytes as no files */
   zip_error_init(&e);
   zip_source_t *s = zip_source_buffer_create(bytes, size, 0, &e);
   zip_t *z = s ? zip_open_from_source(s, ZIP_RDONLY, &e) : NULL;
