@@ -340,6 +340,11 @@ static bool npz_add(Arena *a, zip_t *z, const TensorData *x) {
 /* The archive in memory, as libzip would otherwise write a temporary file of its own. */
 static bool npz_format(Arena *a, const TensorData *x, uint32_t n, Text *out, const char **error) {
   zip_error_t e;
+  if (n == 0) { /* libzip writes nothing for no files; this is an archive's end record */
+    text_putn(out, "PK\5\6", 4);
+    for (int i = 0; i < 18; i++) text_putc(out, 0);
+    return true;
+  }
   zip_error_init(&e);
   zip_source_t *memory = zip_source_buffer_create(NULL, 0, 0, &e);
   zip_t *z = memory ? zip_open_from_source(memory, ZIP_CREATE | ZIP_TRUNCATE, &e) : NULL;
