@@ -79,6 +79,14 @@ struct Expr {
   const Expr *arg[];
 };
 
+/* T.index_map(lambda in: (out)): used by attributes. */
+typedef struct IndexMap {
+  Context *ctx;
+  Var **in;
+  uint32_t nin, nout;
+  const Expr *const *out;
+} IndexMap;
+
 /* Intrinsics: one row each in ir/intrins.def. */
 typedef enum {
 #define INTRIN(id, name, nargs, result, flags, summary) INTRIN_##id,
@@ -141,6 +149,14 @@ const Expr *expr_ramp(Context *c, const Expr *base, const Expr *stride, uint32_t
 const Expr *expr_broadcast(Context *c, const Expr *v, uint32_t lanes);
 const Expr *expr_let(Context *c, Var *v, const Expr *value, const Expr *body);
 const Expr *expr_buf_data(Context *c, struct Buffer *b);
+/* Lanes of the n vectors put side by side, picked by nlanes positions (one: a scalar). */
+const Expr *expr_shuffle(Context *c, const Expr *const *vecs, uint32_t n, const int64_t *lanes,
+                         uint32_t nlanes);
+/* A binary expression exactly as given: no folding, no matching of types. */
+const Expr *expr_binary_raw(Context *c, ExprKind k, const Expr *a, const Expr *b);
+/* Makes both operands of one type, as expr_binary does: literals take the other's type, scalars its
+ * lanes, otherwise the narrower converts to the wider (integers to floats). */
+void expr_match(Context *c, const Expr **a, const Expr **b);
 /* The same kind, payload and dtype with other arguments (rewriters). Refolds. */
 const Expr *expr_with_args(Context *c, const Expr *e, const Expr *const *args);
 
@@ -170,7 +186,7 @@ typedef VEC(Var *) VarVec;
 void expr_vars(Arena *a, const Expr *e, VarVec *out);
 
 /* Substitution of variables (Var* -> const Expr*) and buffers (Buffer* -> Buffer*); either map may
- * be NULL. Simplifies integer index expressions on the way when `simplify`. */
+ * be NULL. Folds as construction does. */
 typedef struct {
   Context *c;
   const Map *vars;
