@@ -1,14 +1,22 @@
 /* The operator table: one row per operator in ir/ops/<group>.def, its functions in <group>.c.
  *
- * A row:  OP(id, "name", ARGS("x", "y?"), ATTRS_list, traits, infer, lower, grad, layout, "summary")
+ * A row:  OP(id, "name", ARGS("x", "y"), ATTRS_list, traits, infer, lower, grad, layout, "shape rule",
+ *            "summary")
  *   id      C identifier; the enum is OP_<id>
  *   name    as after "R." ("nn.relu", "matmul"); TVM's is "relax." + name
- *   ARGS    operand names; a trailing '?' is optional, a trailing '*' takes the rest; "()" none
- *   ATTRS   a macro name ATTRS_<id> listing A(type, kind, field, default, doc); ATTRS_NONE for none
+ *   ARGS    operand names, ARGS() for none. ARGS_OPT(k, ...): the last k may be left out, their names
+ *           end in '?'. ARGS_REST(...): the last one takes all that follow, its name ends in '*'.
+ *           In the text operands come first, in this order, by position or keyword; attributes follow.
+ *           A tuple or list of numbers given for an operand named "shape" or "size" is an R.shape
+ *           (op_arg_is_shape), for any other operand a tuple of prim values.
+ *   ATTRS   a macro ATTRS_<x>(A, S) listing A(S, kind, field, earlier name or NULL, default, doc) per
+ *           attribute, in the order of printing; ATTRS_NONE for none. The default is text as in a
+ *           script, NULL when the attribute must be given.
  *   traits  OPT_* flags
- *   hooks   infer_<..>, lower_<..>, ...; NO_LOWER/TODO_LOWER etc. say why a hook is absent:
+ *   hooks   infer_<..>, lower_<..>, ...; NO_LOWER, TODO_LOWER etc. say why a hook is absent:
  *           NO_ means that there is none by nature, TODO_ that it is not written yet (refused by name)
- * The preprocessor makes the enum, a struct <id>_attrs, the schema and the help from it.
+ * The preprocessor makes from it the enum, the struct <id>_attrs (ir/ops/attrs.h), the prototypes of
+ * the hooks (ir/ops/hooks.h), the schema and the help (ir/op.c).
  */
 #ifndef RELAXC_IR_OP_H
 #define RELAXC_IR_OP_H
@@ -120,7 +128,10 @@ int op_find(const char *name);
 const char *op_nearest(const char *name);
 void op_print_list(Text *out);
 bool op_print_help(const char *name, Text *out);
-/* Attribute structs: defaults filled; equal and hashed by value. */
+/* An operand that takes a shape: a tuple of numbers in the text stands for R.shape([...]). */
+bool op_arg_is_shape(const OpInfo *op, uint32_t operand);
+/* Attribute structs: defaults filled (zero where an attribute must be given); equal and hashed by
+ * value. */
 void op_attrs_init(Context *c, OpId op, void *attrs);
 bool op_attrs_equal(OpId op, const void *a, const void *b);
 uint64_t op_attrs_hash(OpId op, const void *a);
@@ -142,7 +153,7 @@ const SInfo *infer_error(InferCtx *ic, const Node *n, int i, const char *fmt, ..
     __attribute__((format(printf, 4, 5)));
 void infer_note(InferCtx *ic, const Node *n, int i, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
-/* Common helpers (ir/infer.c). */
+/* Common helpers (ir/infer.c); more for the operator groups in ir/ops/util.h. */
 const SInfo *infer_tensor_arg(InferCtx *ic, const Node *n, uint32_t i); /* NULL after an error */
 /* NumPy broadcasting. Returns false after an error; *out NULL when the shape is unknown (*ndim
  * still set, -1 when unknown). */

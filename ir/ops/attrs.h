@@ -18,18 +18,16 @@
 #define AK_TYPE_AK_INDEX_MAP const Attr *
 #define AK_TYPE_AK_ANY const Attr *
 
-#define ATTRS_NONE(A)
-#define ATTR_FIELD(kind, field, old, def, doc) AK_TYPE_##kind field;
-#define ARGS(...) unused
+#define ATTRS_NONE(A, S)
+#define ATTR_FIELD(S, kind, field, old, def, doc) AK_TYPE_##kind field;
 #define OP(id, name, args, attrs, ...)                                                             \
   typedef struct {                                                                                 \
-    attrs(ATTR_FIELD) char end_;                                                                   \
+    attrs(ATTR_FIELD, id) char end_;                                                               \
   } id##_attrs;
 #include "ir/ops/all.def"
 #undef OP
-#undef ARGS
 
-/* Typed access: node_attrs(n, softmax)->axis. */
+/* Typed access: node_attrs(n, nn_softmax)->axis. */
 #define node_attrs(n, id) ((id##_attrs *)(n)->attrs)
 
 #endif
