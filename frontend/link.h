@@ -1,0 +1,15 @@
+/* Objects to libraries, through the system's tools. */
+#ifndef RELAXC_FRONTEND_LINK_H
+#define RELAXC_FRONTEND_LINK_H
+
+#include "ir/context.h"
+
+/* Writes a static library of one object. False after reporting an error. */
+bool link_archive(Context *c, const char *object, size_t size, const char *prefix,
+                  const char *output);
+/* Writes a shared library: the object and, with `threads`, the runtime library found beside the
+ * compiler. Exports <prefix>_* and rx_* only. */
+bool link_shared(Context *c, const char *object, size_t size, const char *prefix, bool threads,
+                 const char *output);
+
+#endif
