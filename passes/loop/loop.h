@@ -1,0 +1,77 @@
+/* The scheduler's own structures: from blocks to lowered loops, for one variant of the target.
+ *
+ * A prim_func becomes a list of items in program order: stages (one store over a box of axes,
+ * perhaps with a reduction) and nests that are kept as written. Stages are inlined into each other
+ * (inline.c), merged into groups that share outer loops (group.c) and emitted as loops with vector
+ * expressions (emit.c) or as register-tiled contractions (contraction.c, gemm.c). What is no stage
+ * goes through lower_block.c, which is right for everything.
+ */
+#ifndef RELAXC_PASSES_LOOP_H
+#define RELAXC_PASSES_LOOP_H
+
+#include "ir/dim.h"
+#include "ir/tir.h"
+#include "passes/pass.h"
+
+typedef VEC(Stmt *) StmtVec;
+
+typedef struct LoopCtx {
+  PassCtx *pc;
+  Context *c;
+  Arena *a;         /* module arena: what stays */
+  Arena *tmp;       /* pass scratch */
+  const Variant *v; /* what is scheduled for */
+  PrimFunc *f;
+  Map flat;          /* Buffer -> its flat view (Buffer) */
+  StmtVec decls;     /* DECLs of the flat views, for the top of the body */
+  Map packed;        /* Buffer (parameter) -> Buffer: packed at compile time (pack.c) */
+  bool failed;
+} LoopCtx;
+
+/* ---- lower_block.c: blocks to plain loops, as written ---- */
+/* No block is left in the result. Reports what can't be lowered and sets lc->failed. */
+Stmt *lower_blocks(LoopCtx *lc, Stmt *s);
+
+/* ---- vectorize.c ---- */
+/* Turns expressions in `var` into vector expressions over var = base .. base + lanes. */
+typedef struct Vec {
+  Context *c;
+  Arena *a;
+  Var *var;
+  const Expr *base;
+  uint32_t lanes;
+  const Expr *mask; /* lanes that exist, or NULL: all */
+  bool lazy;        /* inside a branch that only some lanes take */
+  Map memo;
+  Map lets; /* scalar Var -> Expr of its vector */
+  bool failed;
+} Vec;
+void vec_init(Vec *v, Context *c, Arena *a, Var *var, const Expr *base, uint32_t lanes,
+              const Expr *mask);
+/* The vector (or, where e doesn't depend on var, scalar) form of e. Sets v->failed when there is
+ * none. */
+const Expr *vec_expr(Vec *v, const Expr *e);
+/* The same, broadcast to all lanes if scalar. */
+const Expr *vec_full(Vec *v, const Expr *e);
+/* Stores, lets, conditions and uniform loops; NULL when s has no vector form. */
+Stmt *vec_stmt(Vec *v, Stmt *s);
+/* Replaces every FOR_VECTORIZED by vector code, or by a serial loop. */
+Stmt *vectorize_loops(LoopCtx *lc, Stmt *s);
+/* Lanes of a full vector of elements of this type; 1 when the variant has none. */
+uint32_t variant_lanes(const Variant *v, DType d);
+/* mask of lanes base + i < end */
+const Expr *lane_mask(Context *c, const Expr *base, const Expr *end, uint32_t lanes);
+
+/* ---- lift_workspace.c ---- */
+/* Moves large ALLOCs into the workspace. Returns the body; *bytes is the size needed (NULL: none).
+ * `ws` is the workspace buffer to use. */
+Stmt *lift_workspace(LoopCtx *lc, Stmt *s, Buffer *ws, const Expr **bytes);
+
+/* ---- small helpers (lower_block.c) ---- */
+Stmt *seq_of(Arena *a, const StmtVec *v);
+Var *loop_var(Context *c, const char *name);
+const Expr *i64(Context *c, int64_t v);
+/* ceil(a / b) of int64 expressions, simplified. */
+const Expr *expr_ceildiv(Context *c, const Expr *a, int64_t b);
+
+#endif

@@ -1,0 +1,378 @@
+/* Vector expressions out of scalar ones.
+ *
+ * One variable runs over the lanes. What doesn't depend on it stays scalar and is broadcast where
+ * it meets a vector; an access whose last index grows by one per lane is a contiguous vector
+ * access, by a constant a strided one, any other a gather. A branch that only some lanes take
+ * becomes a selection whose loads are masked, so that nothing is read that the program wouldn't
+ * read, and whose divisors are made 1 in the lanes that are off.
+ */
+#include "passes/loop/loop.h"
+
+void vec_init(Vec *v, Context *c, Arena *a, Var *var, const Expr *base, uint32_t lanes,
+              const Expr *mask) {
+  *v = (Vec){.c = c, .a = a, .var = var, .base = base, .lanes = lanes, .mask = mask};
+  map_init(&v->memo, a);
+  map_init(&v->lets, a);
+}
+
+uint32_t variant_lanes(const Variant *v, DType d) {
+  if (d.bits < 8) return 1;
+  uint32_t bits = dtype_is_bool(d) ? 8 : d.bits, n = v->vector_bits / bits;
+  return n > 1 ? n : 1;
+}
+
+const Expr *lane_mask(Context *c, const Expr *base, const Expr *end, uint32_t lanes) {
+  const Expr *args[] = {base, end};
+  return expr_call(c, INTRIN_get_active_lane_mask, dtype_lanes(DT_BOOL, lanes), args, 2);
+}
+
+static bool is_vector(const Expr *e) { return e->dtype.lanes > 1; }
+
+static const Expr *full(Vec *v, const Expr *e) {
+  return is_vector(e) ? e : expr_broadcast(v->c, e, v->lanes);
+}
+
+const Expr *vec_full(Vec *v, const Expr *e) { return full(v, vec_expr(v, e)); }
+
+static const Expr *mask_and(Vec *v, const Expr *a, const Expr *b) {
+  return a ? expr_binary(v->c, EXPR_AND, a, b) : b;
+}
+
+static const Expr *at_base(Vec *v, const Expr *e) {
+  Map m;
+  map_init(&m, v->a);
+  map_setp(&m, v->var, (void *)v->base);
+  Subst s = {v->c, &m, NULL};
+  return expr_subst(&s, e);
+}
+
+static bool uses_lets(Vec *v, const Expr *e) {
+  for (uint32_t i = 0; i < v->lets.n; i++)
+    if (expr_uses_var(e, (const Var *)(uintptr_t)v->lets.entries[i].key)) return true;
+  return false;
+}
+
+/* The lane form of an index: a RAMP where it is linear. */
+static const Expr *vec_index(Vec *v, const Expr *e) {
+  if (is_vector(e)) {
+    v->failed = true;
+    return e;
+  }
+  if (uses_lets(v, e)) return vec_expr(v, e);
+  if (!expr_uses_var(e, v->var)) return e;
+  const Dim *coef, *rest;
+  if (!dim_linear(v->c, expr_dim(v->c, e), v->var, &coef, &rest)) return vec_expr(v, e);
+  const Expr *stride = dim_expr(v->c, coef, e->dtype);
+  if (expr_uses_var(stride, v->var)) return vec_expr(v, e);
+  const Expr *base = expr_simplify(v->c, at_base(v, e));
+  if (expr_is_int(stride, 0)) return base;
+  return expr_ramp(v->c, base, stride, v->lanes);
+}
+
+static const Expr *vec_load(Vec *v, const Expr *e) {
+  const Expr **idx = ARENA_ARRAY(v->a, const Expr *, e->n + 1);
+  if (e->has_pred) {
+    v->failed = true;
+    return e;
+  }
+  bool any = false;
+  for (uint32_t i = 0; i < e->n; i++) {
+    idx[i] = vec_index(v, e->arg[i]);
+    any |= is_vector(idx[i]);
+  }
+  if (!any) {
+    if (!v->lazy || !e->n || !v->mask) return expr_load(v->c, e->buf, idx, e->n);
+    idx[e->n - 1] = full(v, idx[e->n - 1]); /* no lane may be there to read it */
+  }
+  if (e->buf->dtype.lanes > 1) v->failed = true;
+  return v->mask ? expr_load_pred(v->c, e->buf, idx, e->n, v->mask)
+                 : expr_load(v->c, e->buf, idx, e->n);
+}
+
+static const Expr *vec_if_then_else(Vec *v, const Expr *e) {
+  Context *c = v->c;
+  const Expr *cond = vec_expr(v, e->arg[0]);
+  if (!is_vector(cond)) {
+    /* all lanes go one way, but in a masked context perhaps none should */
+    const Expr *a = full(v, vec_expr(v, e->arg[1])), *b = full(v, vec_expr(v, e->arg[2]));
+    return expr_if_then_else(c, cond, a, b);
+  }
+  Vec side = *v;
+  side.lazy = true;
+  const Expr *r[2];
+  for (int i = 0; i < 2; i++) {
+    side.mask = mask_and(v, v->mask, i ? expr_unary(c, EXPR_NOT, cond) : cond);
+    map_init(&side.memo, v->a);
+    side.failed = false;
+    r[i] = full(v, vec_expr(&side, e->arg[1 + i]));
+    v->failed |= side.failed;
+  }
+  return expr_select(c, cond, r[0], r[1]);
+}
+
+static bool divides(ExprKind k) {
+  return k == EXPR_DIV || k == EXPR_MOD || k == EXPR_FLOORDIV || k == EXPR_FLOORMOD;
+}
+
+static bool elementwise_call(IntrinId f) {
+  if (intrin_table[f].flags & INTRIN_FLOAT) return true;
+  switch ((int)f) {
+  case INTRIN_abs:
+  case INTRIN_isnan:
+  case INTRIN_isinf:
+  case INTRIN_isfinite:
+  case INTRIN_popcount:
+  case INTRIN_clz:
+  case INTRIN_reinterpret: return true;
+  default: return false;
+  }
+}
+
+static const Expr *vec_compute(Vec *v, const Expr *e) {
+  Context *c = v->c;
+  switch ((ExprKind)e->kind) {
+  case EXPR_INT:
+  case EXPR_FLOAT:
+  case EXPR_STR:
+  case EXPR_BUF_DATA: return e;
+  case EXPR_VAR: {
+    if (e->var == v->var) return expr_ramp(c, v->base, expr_int(c, e->dtype, 1), v->lanes);
+    const Expr *let = map_getp(&v->lets, e->var);
+    return let ? let : e;
+  }
+  case EXPR_LOAD: return vec_load(v, e);
+  case EXPR_LET: {
+    const Expr *value = vec_expr(v, e->arg[1]);
+    Var *var = e->arg[0]->var;
+    if (!is_vector(value)) {
+      const Expr *body = vec_expr(v, e->arg[2]);
+      return expr_let(c, var, value, body);
+    }
+    Var *wide = var_create(c, var->name, value->dtype);
+    map_setp(&v->lets, var, (void *)wide->expr);
+    return expr_let(c, wide, value, vec_expr(v, e->arg[2]));
+  }
+  case EXPR_CALL:
+    if (e->intrin == INTRIN_if_then_else) return vec_if_then_else(v, e);
+    if (e->intrin == INTRIN_likely) return vec_expr(v, e->arg[0]);
+    break;
+  default: break;
+  }
+  const Expr **args = ARENA_ARRAY(v->a, const Expr *, e->n + 1);
+  bool any = false, same = true;
+  for (uint32_t i = 0; i < e->n; i++) {
+    args[i] = vec_expr(v, e->arg[i]);
+    any |= is_vector(args[i]);
+    same &= args[i] == e->arg[i];
+  }
+  if (!any) return same ? e : expr_with_args(c, e, args);
+  switch ((ExprKind)e->kind) {
+  case EXPR_CAST: return expr_cast(c, dtype_lanes(e->dtype, v->lanes), args[0]);
+  case EXPR_SELECT:
+    return expr_select(c, full(v, args[0]), full(v, args[1]), full(v, args[2]));
+  case EXPR_NOT:
+  case EXPR_BITNOT: return expr_unary(c, (ExprKind)e->kind, args[0]);
+  case EXPR_CALL: {
+    if (!elementwise_call((IntrinId)e->intrin)) break;
+    for (uint32_t i = 0; i < e->n; i++) args[i] = full(v, args[i]);
+    return expr_call(c, (IntrinId)e->intrin, dtype_lanes(e->dtype, v->lanes), args, e->n);
+  }
+  default:
+    if (e->kind < EXPR_ADD || e->kind > EXPR_SHR) break;
+    for (uint32_t i = 0; i < 2; i++) args[i] = full(v, args[i]);
+    if (divides((ExprKind)e->kind) && !dtype_is_float(e->dtype) && v->mask &&
+        e->arg[1]->kind != EXPR_INT)
+      args[1] = expr_select(c, v->mask, args[1], full(v, expr_int(c, e->arg[1]->dtype, 1)));
+    return expr_binary(c, (ExprKind)e->kind, args[0], args[1]);
+  }
+  v->failed = true;
+  return e;
+}
+
+const Expr *vec_expr(Vec *v, const Expr *e) {
+  if (is_vector(e)) {
+    v->failed = true;
+    return e;
+  }
+  const Expr *r = map_getp(&v->memo, e);
+  if (r) return r;
+  r = vec_compute(v, e);
+  map_setp(&v->memo, e, (void *)r);
+  return r;
+}
+
+/* ---- statements ---- */
+
+static Stmt *vec_if(Vec *v, Stmt *s) {
+  const Expr *cond = vec_expr(v, s->if_.cond);
+  if (v->failed) return NULL;
+  Stmt *side[2] = {NULL, NULL};
+  Stmt *in[2] = {s->if_.then_, s->if_.else_};
+  for (int i = 0; i < 2; i++) {
+    if (!in[i]) continue;
+    Vec sub = *v;
+    if (is_vector(cond)) {
+      sub.lazy = true;
+      sub.mask = mask_and(v, v->mask, i ? expr_unary(v->c, EXPR_NOT, cond) : cond);
+      map_init(&sub.memo, v->a);
+    }
+    side[i] = vec_stmt(&sub, in[i]);
+    if (!side[i]) return NULL;
+  }
+  if (is_vector(cond)) return side[1] ? stmt_seq(v->a, side, 2) : side[0];
+  return stmt_if(v->a, s->span, cond, side[0], side[1]);
+}
+
+Stmt *vec_stmt(Vec *v, Stmt *s) {
+  Context *c = v->c;
+  switch (s->kind) {
+  case STMT_SEQ: {
+    StmtVec out = {0};
+    for (uint32_t i = 0; i < s->seq.n; i++) {
+      Stmt *r = vec_stmt(v, s->seq.at[i]);
+      if (!r) return NULL;
+      vec_push(v->a, &out, r);
+    }
+    return seq_of(v->a, &out);
+  }
+  case STMT_STORE: {
+    if (s->store.pred || s->store.buf->dtype.lanes > 1 || !s->store.buf->ndim) return NULL;
+    uint32_t n = s->store.buf->ndim;
+    const Expr **idx = ARENA_ARRAY(v->a, const Expr *, n);
+    bool any = false;
+    for (uint32_t i = 0; i < n; i++) {
+      idx[i] = vec_index(v, s->store.idx[i]);
+      any |= is_vector(idx[i]);
+    }
+    const Expr *value = vec_full(v, s->store.value);
+    if (v->failed || !any) return NULL; /* every lane would store to one place */
+    Stmt *r = stmt_store(v->a, s->span, s->store.buf, idx, value);
+    r->store.pred = v->mask;
+    return r;
+  }
+  case STMT_LET: {
+    const Expr *value = vec_expr(v, s->let.value);
+    if (v->failed) return NULL;
+    Var *var = s->let.var;
+    if (is_vector(value)) {
+      var = var_create(c, var->name, value->dtype);
+      map_setp(&v->lets, s->let.var, (void *)var->expr);
+    }
+    return stmt_let(v->a, s->span, var, value);
+  }
+  case STMT_IF: return vec_if(v, s);
+  case STMT_FOR: {
+    if (s->loop.kind != FOR_SERIAL && s->loop.kind != FOR_UNROLL) return NULL;
+    const Expr *min = vec_expr(v, s->loop.min), *extent = vec_expr(v, s->loop.extent);
+    if (v->failed || is_vector(min) || is_vector(extent)) return NULL;
+    Stmt *body = vec_stmt(v, s->loop.body);
+    if (!body) return NULL;
+    Stmt *r = stmt_for(v->a, s->span, s->loop.var, min, extent, s->loop.kind, body);
+    r->loop.step = s->loop.step;
+    r->loop.annotations = s->loop.annotations;
+    return r;
+  }
+  default: return NULL;
+  }
+}
+
+/* ---- users' FOR_VECTORIZED loops ---- */
+
+typedef struct {
+  const Stmt *stores[64];
+  uint32_t n;
+  bool clash;
+  DType widest;
+} Accesses;
+
+static bool collect_stores(const Stmt *s, void *ctx) {
+  Accesses *x = ctx;
+  if (s->kind != STMT_STORE) return true;
+  if (x->n == 64) x->clash = true;
+  else x->stores[x->n++] = s;
+  if (s->store.buf->dtype.bits > x->widest.bits) x->widest = s->store.buf->dtype;
+  return true;
+}
+
+static bool check_load(const Expr *e, void *ctx) {
+  Accesses *x = ctx;
+  if (e->kind != EXPR_LOAD) return true;
+  if (e->buf->dtype.bits > x->widest.bits) x->widest = e->buf->dtype;
+  for (uint32_t i = 0; i < x->n; i++) {
+    const Stmt *st = x->stores[i];
+    if (st->store.buf->data != e->buf->data) continue;
+    bool same = st->store.buf == e->buf;
+    for (uint32_t j = 0; same && j < e->n; j++) same = st->store.idx[j] == e->arg[j];
+    if (!same) x->clash = true;
+  }
+  return true;
+}
+static void check_expr(const Expr *e, void *ctx) { expr_walk(e, check_load, ctx); }
+static bool check_loads(const Stmt *s, void *ctx) {
+  stmt_exprs(s, check_expr, ctx);
+  return true;
+}
+
+/* Iterations can't be told apart from their order only when no other one's element is read. */
+static bool independent(Stmt *body, DType *widest) {
+  Accesses x = {.widest = DT_U8};
+  stmt_walk(body, collect_stores, &x);
+  stmt_walk(body, check_loads, &x);
+  for (uint32_t i = 0; i < x.n; i++)
+    for (uint32_t j = 0; j < i; j++) {
+      const Stmt *p = x.stores[i], *q = x.stores[j];
+      if (p->store.buf->data != q->store.buf->data) continue;
+      bool same = p->store.buf == q->store.buf;
+      for (uint32_t k = 0; same && k < p->store.buf->ndim; k++) same = p->store.idx[k] == q->store.idx[k];
+      if (!same) x.clash = true;
+    }
+  *widest = x.widest;
+  return !x.clash;
+}
+
+static Stmt *serial_loop(LoopCtx *lc, const Stmt *s) {
+  Stmt *r = arena_dup(lc->a, s, sizeof *s);
+  r->loop.kind = FOR_SERIAL;
+  return r;
+}
+
+static Stmt *vectorize_loop(LoopCtx *lc, Stmt *s) {
+  Context *c = lc->c;
+  Arena *a = lc->a;
+  DType widest;
+  if (s->loop.step || !independent(s->loop.body, &widest)) return serial_loop(lc, s);
+  uint32_t lanes = variant_lanes(lc->v, widest);
+  int64_t n;
+  bool is_const = expr_const_int(c, s->loop.extent, &n);
+  while (is_const && lanes > 1 && (int64_t)lanes > n) lanes /= 2;
+  if (lanes < 2) return serial_loop(lc, s);
+  DType d = s->loop.var->dtype;
+  const Expr *l = expr_int(c, d, lanes);
+  Var *outer = var_create(c, s->loop.var->name, d);
+  Vec v;
+  const Expr *base = expr_simplify(c, expr_add(c, s->loop.min, expr_mul(c, outer->expr, l)));
+  vec_init(&v, c, a, s->loop.var, base, lanes, NULL);
+  Stmt *body = vec_stmt(&v, s->loop.body);
+  if (!body || v.failed) return serial_loop(lc, s);
+  const Expr *count = expr_simplify(c, expr_floordiv(c, s->loop.extent, l));
+  StmtVec out = {0};
+  vec_push(lc->tmp, &out, stmt_for(a, s->span, outer, expr_int(c, d, 0), count, FOR_SERIAL, body));
+  if (!is_const || n % lanes) {
+    const Expr *done = expr_simplify(c, expr_mul(c, count, l));
+    Stmt *rest = stmt_for(a, s->span, s->loop.var, expr_simplify(c, expr_add(c, s->loop.min, done)),
+                          expr_simplify(c, expr_sub(c, s->loop.extent, done)), FOR_SERIAL,
+                          s->loop.body);
+    Map none;
+    map_init(&none, lc->tmp);
+    vec_push(lc->tmp, &out, stmt_subst(c, a, rest, &none, NULL, true));
+  }
+  return seq_of(a, &out);
+}
+
+static Stmt *visit(Context *c, Arena *a, Stmt *s, void *ctx) {
+  (void)c;
+  (void)a;
+  return s->kind == STMT_FOR && s->loop.kind == FOR_VECTORIZED ? vectorize_loop(ctx, s) : s;
+}
+
+Stmt *vectorize_loops(LoopCtx *lc, Stmt *s) { return stmt_rewrite(lc->c, lc->a, s, NULL, visit, lc); }
