@@ -207,7 +207,7 @@ const char *const *abi_workspace_c_names(Arena *a, const AbiFunc *f) {
   return names;
 }
 
-static bool abi_func(Arena *a, const Module *m, const char *prefix, const Func *func, AbiFunc *f) {
+bool abi_function(Arena *a, const Module *m, const char *prefix, const Func *func, AbiFunc *f) {
   *f = (AbiFunc){.func = func, .plain = true};
   f->symbol = arena_printf(a, "%s_%s", prefix, abi_c_identifier(a, func->name));
   Flatten x = {.arena = a, .m = m, .f = f};
@@ -279,7 +279,7 @@ bool abi_module(Arena *a, const Module *m, const char *prefix, AbiModule *out) {
   module_each(m, g) {
     if (g->kind != GLOBAL_FUNC || g->func->is_private) continue;
     AbiFunc *f = ARENA_NEW(a, AbiFunc);
-    ok = abi_func(a, m, prefix, g->func, f) && ok;
+    ok = abi_function(a, m, prefix, g->func, f) && ok;
     vec_push(a, &funcs, f);
   }
   out->funcs = funcs.at;

@@ -60,6 +60,8 @@ typedef struct {
  * interface (objects, closures, strings, unknown rank of an argument) and names that collide:
  * `f_dl` beside `f`, two names alike after escaping, C keywords, the runtime's rx_. */
 bool abi_module(Arena *a, const Module *m, const char *prefix, AbiModule *out);
+/* The interface of one function, without the checks against others. */
+bool abi_function(Arena *a, const Module *m, const char *prefix, const Func *f, AbiFunc *out);
 /* The one of f, or NULL when f isn't public. */
 const AbiFunc *abi_find(const AbiModule *abi, const Func *f);
 

@@ -1,0 +1,230 @@
+/* `relaxc run` and `relaxc eval`: call a function of the script from the command line.
+ *
+ * run compiles in memory (LLVM's ORC) and calls the DLPack entry, so that all of its checks are at
+ * work; eval asks the reference interpreter. Inputs and outputs are the same code (run_io.c): where
+ * the two disagree, one of the two is wrong.
+ */
+#define _GNU_SOURCE
+#include "frontend/driver.h"
+
+#include "codegen/abi.h"
+#include "codegen/codegen.h"
+#include "frontend/run_io.h"
+#include "ir/eval.h"
+#include "runtime/relaxrt.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* ---- run ---- */
+
+typedef int (*DlEntry)(DLTensor *const *args, int32_t nargs, DLTensor *const *outs, int32_t nouts);
+
+enum { OUT_DIMS = 16 }; /* room in an output's shape, as the interface demands */
+
+static void as_dl(const TensorData *t, DLTensor *out) {
+  memset(out, 0, sizeof *out);
+  out->data = (void *)(uintptr_t)t->data;
+  out->device.device_type = kDLCPU;
+  out->ndim = t->ndim;
+  out->dtype = (DLDataType){t->dtype.code, t->dtype.bits, t->dtype.lanes};
+  out->shape = (int64_t *)(uintptr_t)t->dims;
+}
+
+static double now(void) {
+  struct timespec t;
+  if (clock_gettime(CLOCK_MONOTONIC, &t) != 0) return 0;
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static int compare_doubles(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+static bool call_entry(Context *c, Jit *jit, const AbiFunc *f, const Options *o,
+                       const TensorData *args, TensorData *outs) {
+  Arena *a = c->arena;
+  DLTensor *in = ARENA_ARRAY(a, DLTensor, f->nargs), *res = ARENA_ARRAY(a, DLTensor, f->nouts);
+  DLTensor **inp = ARENA_ARRAY(a, DLTensor *, f->nargs),
+           **resp = ARENA_ARRAY(a, DLTensor *, f->nouts);
+  const char *symbol = arena_printf(a, "%s_dl", f->symbol);
+  void *address = jit_symbol(jit, symbol), *error_address = jit_symbol(jit, "rx_error");
+  if (!address) bug("the compiled module has no symbol '%s'", symbol);
+  DlEntry entry;
+  const char *(*message)(void) = rx_error;
+  memcpy(&entry, &address, sizeof entry);
+  /* An object without threads has a message buffer of its own. */
+  if (error_address) memcpy(&message, &error_address, sizeof message);
+  for (uint32_t i = 0; i < f->nargs; i++) as_dl(&args[i], inp[i] = &in[i]);
+  for (uint32_t i = 0; i < f->nouts; i++) {
+    resp[i] = &res[i];
+    res[i].shape = ARENA_ARRAY(a, int64_t, OUT_DIMS);
+    res[i].device.device_type = kDLCPU;
+  }
+  int64_t n = o->repeat ? o->repeat : 1;
+  double *times = ARENA_ARRAY(a, double, n);
+  for (int64_t i = 0; i < n; i++) {
+    double begin = now();
+    int status = entry(inp, (int32_t)f->nargs, resp, (int32_t)f->nouts);
+    times[i] = now() - begin;
+    if (status) {
+      diag_error(c->diags, SPAN_NONE, "'%s' failed with status %d: %s", f->func->name, status,
+                 message());
+      return false;
+    }
+    /* After the first call the outputs are the caller's: later calls write into them. */
+  }
+  for (uint32_t i = 0; i < f->nouts; i++) {
+    uint64_t elements;
+    DType d = {res[i].dtype.code, res[i].dtype.bits, res[i].dtype.lanes};
+    outs[i] = (TensorData){f->outs[i].name, d, res[i].ndim, res[i].shape, res[i].data, 0};
+    if (!tensor_size(d, res[i].shape, res[i].ndim, &elements, &outs[i].bytes))
+      bug("output %u of '%s' has no valid shape", i, f->func->name);
+    outs[i].data = arena_dup(a, res[i].data, outs[i].bytes);
+    rx_free(res[i].data);
+  }
+  if (o->repeat) {
+    qsort(times, (size_t)n, sizeof *times, compare_doubles);
+    fprintf(stderr, "%lld calls: min %.3f us, median %.3f us\n", (long long)n, 1e6 * times[0],
+            1e6 * times[n / 2]);
+  }
+  return true;
+}
+
+static void run(Context *c, const Options *o) {
+  Target target;
+  AbiFunc f;
+  TensorData *args;
+  uint32_t state;
+  if (!driver_target(c, o, "native", &target)) return;
+  Module *m = driver_read(c, o, o->inputs.at[0]);
+  if (!m) return;
+  if (!io_entry(c, m, o)) return;
+  if (!driver_passes(c, m, o, &target, o->passes, NULL, &state)) return;
+  const Func *func = io_entry(c, m, o); /* passes may have made a new one */
+  if (!func || !abi_function(c->arena, m, "m", func, &f)) return;
+  if (io_gather(c, o, &f, &args) != IO_OK) return;
+  CodegenOptions co = {.kind = CODE_OBJECT,
+                       .prefix = "m",
+                       .opt_level = o->level,
+                       .debug = o->debug,
+                       .fast_math = o->fast_math,
+                       .jobs = o->jobs};
+  Jit *jit = codegen_jit(m, &target, &co);
+  if (!jit) return;
+  TensorData *outs = ARENA_ARRAY(c->arena, TensorData, f.nouts);
+  if (call_entry(c, jit, &f, o, args, outs)) (void)io_write(c, o, outs, f.nouts);
+  jit_free(jit);
+}
+
+int driver_run(const Options *o) {
+  Context *c = driver_begin(o);
+  run(c, o);
+  return driver_end(c);
+}
+
+/* ---- eval ---- */
+
+/* The value of a (possibly nested) parameter from the flat tensors, which *next walks over. */
+static Value *build_value(Arena *a, const SInfo *s, const AbiFunc *f, const TensorData *args,
+                          uint32_t *next) {
+  if (s->kind == SINFO_TUPLE) {
+    Value *v = ARENA_NEW(a, Value);
+    v->kind = VALUE_TUPLE;
+    v->n = s->n;
+    v->fields = ARENA_ARRAY(a, Value *, s->n);
+    for (uint32_t i = 0; i < s->n; i++) v->fields[i] = build_value(a, s->fields[i], f, args, next);
+    return v;
+  }
+  const TensorData *t = &args[*next];
+  Value *v = value_tensor(a, t->dtype, t->dims, t->ndim, t->data);
+  switch (f->args[(*next)++].kind) {
+  case ABI_TENSOR: break;
+  case ABI_PRIM:
+    if (t->ndim != 0) break; /* the interpreter refuses it */
+    v->kind = VALUE_PRIM;
+    if (dtype_is_float(t->dtype))
+      v->f = dtype_load_double(t->dtype, t->data);
+    else
+      v->i = dtype_load_int(t->dtype, t->data);
+    break;
+  case ABI_SHAPE:
+    if (t->ndim != 1 || !dtype_eq(t->dtype, DT_I64)) break;
+    v->kind = VALUE_SHAPE;
+    v->ndim = (int32_t)t->dims[0];
+    v->dims = v->data;
+    break;
+  }
+  return v;
+}
+
+typedef VEC(TensorData) TensorVec;
+
+static void flatten_result(Context *c, const Value *v, TensorVec *out) {
+  Arena *a = c->arena;
+  TensorData t = {arena_printf(a, "out%u", out->n), v->dtype, v->ndim, v->dims, v->data, 0};
+  uint64_t elements;
+  switch (v->kind) {
+  case VALUE_TUPLE:
+    for (uint32_t i = 0; i < v->n; i++) flatten_result(c, v->fields[i], out);
+    return;
+  case VALUE_TENSOR: break;
+  case VALUE_PRIM: {
+    void *p = arena_alloc(a, 16);
+    if (dtype_is_float(v->dtype))
+      dtype_store_double(v->dtype, p, v->f);
+    else
+      dtype_store_int(v->dtype, p, v->i);
+    t.ndim = 0;
+    t.data = p;
+    break;
+  }
+  case VALUE_SHAPE: {
+    int64_t *length = arena_alloc(a, sizeof *length);
+    *length = v->ndim;
+    t = (TensorData){t.name, DT_I64, 1, length, v->dims, 0};
+    break;
+  }
+  case VALUE_STR:
+    diag_error(c->diags, SPAN_NONE, "a result is a string: it can't be written");
+    return;
+  case VALUE_NONE: return;
+  }
+  if (!tensor_size(t.dtype, t.dims, t.ndim, &elements, &t.bytes))
+    bug("a result of the interpreter has no valid shape");
+  vec_push(a, out, t);
+}
+
+static void eval(Context *c, const Options *o) {
+  Target target;
+  AbiFunc f;
+  TensorData *args;
+  uint32_t state, next = 0;
+  if (!driver_target(c, o, "native", &target)) return;
+  Module *m = driver_read(c, o, o->inputs.at[0]);
+  if (!m || !io_entry(c, m, o)) return;
+  /* The program as it stands, but for what the options bind. */
+  const char *passes = o->passes;
+  if (!passes && (o->binds.n || o->weights)) passes = "BindSymbolicVars,BindParams";
+  if (passes && !driver_passes(c, m, o, &target, passes, NULL, &state)) return;
+  const Func *func = io_entry(c, m, o);
+  if (!func || !abi_function(c->arena, m, "m", func, &f)) return;
+  if (io_gather(c, o, &f, &args) != IO_OK) return;
+  Value **values = ARENA_ARRAY(c->arena, Value *, func->nparams);
+  for (uint32_t i = 0; i < func->nparams; i++)
+    values[i] = build_value(c->arena, func->params[i]->sinfo, &f, args, &next);
+  Value *result = module_eval(m, c->arena, func->name, values, func->nparams);
+  if (!result || diags_errors(c->diags)) return;
+  TensorVec outs = {0};
+  flatten_result(c, result, &outs);
+  if (!diags_errors(c->diags)) (void)io_write(c, o, outs.at, outs.n);
+}
+
+int driver_eval(const Options *o) {
+  Context *c = driver_begin(o);
+  eval(c, o);
+  return driver_end(c);
+}
