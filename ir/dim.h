@@ -32,6 +32,7 @@ struct Dim {
   int64_t konst;
   uint32_t n;
   const DimTerm *terms; /* sorted by atoms' ids */
+  const Expr *e64, *e32; /* caches of dim_expr */
 };
 
 struct DimPool *dim_pool_create(Context *c);
@@ -63,5 +64,17 @@ const Expr *expr_product(Context *c, const Expr *const *dims, uint32_t n);
 /* Coefficient of var v when d is linear in it (v occurs nowhere inside other atoms); returns false
  * otherwise. *rest gets d without that term. A var that doesn't occur has coefficient 0. */
 bool dim_linear(Context *c, const Dim *d, const Var *v, const Dim **coef, const Dim **rest);
+/* Whether v occurs anywhere in d, inside opaque atoms too. */
+bool dim_uses_var(const Dim *d, const Var *v);
+/* Replaces variables: vars maps Var* to const Expr*. */
+const Dim *dim_subst(Context *c, const Dim *d, const Map *vars);
+/* The largest integer that divides d for all values of its atoms (0 for d = 0). */
+int64_t dim_content(const Dim *d);
+
+/* The same rules with what `facts` know (ranges of loop variables, equalities): (i * 16 + j) // 16 is
+ * i where 0 <= j < 16. The results hold only under these facts. */
+struct Facts;
+const Dim *dim_simplify(Context *c, const struct Facts *f, const Dim *d);
+const Expr *expr_simplify_facts(Context *c, const struct Facts *f, const Expr *e);
 
 #endif
