@@ -1,0 +1,348 @@
+/* Expressions as text, with parentheses only where Python's precedence needs them.
+ *
+ * Operators whose operands are both literals print in the verbose form (T.Add(1, 2)), since reading
+ * would fold the operator. Comparisons never stand bare next to comparisons: Python would chain
+ * them.
+ */
+#include "ir/print_impl.h"
+#include <math.h>
+
+enum {
+  PREC_NONE,
+  PREC_OR,
+  PREC_AND,
+  PREC_NOT,
+  PREC_CMP,
+  PREC_BITOR,
+  PREC_BITXOR,
+  PREC_BITAND,
+  PREC_SHIFT,
+  PREC_ADD,
+  PREC_MUL,
+  PREC_UNARY,
+  PREC_ATOM,
+};
+
+static void expr_at(Printer *p, const Expr *e, int prec);
+
+typedef struct {
+  const char *op, *verbose; /* op NULL: always T.<verbose>(a, b) */
+  int prec;
+} OpText;
+
+static OpText op_text(const Expr *e) {
+  bool is_int = !dtype_is_float(e->arg[0]->dtype);
+  switch ((ExprKind)e->kind) {
+  case EXPR_ADD: return (OpText){"+", "Add", PREC_ADD};
+  case EXPR_SUB: return (OpText){"-", "Sub", PREC_ADD};
+  case EXPR_MUL: return (OpText){"*", "Mul", PREC_MUL};
+  case EXPR_DIV: return (OpText){is_int ? NULL : "/", "Div", PREC_MUL};
+  case EXPR_MOD: return (OpText){NULL, "truncmod", 0};
+  case EXPR_FLOORDIV: return (OpText){"//", "FloorDiv", PREC_MUL};
+  case EXPR_FLOORMOD: return (OpText){"%", "FloorMod", PREC_MUL};
+  case EXPR_MIN: return (OpText){NULL, "min", 0};
+  case EXPR_MAX: return (OpText){NULL, "max", 0};
+  case EXPR_EQ: return (OpText){"==", "EQ", PREC_CMP};
+  case EXPR_NE: return (OpText){"!=", "NE", PREC_CMP};
+  case EXPR_LT: return (OpText){"<", "LT", PREC_CMP};
+  case EXPR_LE: return (OpText){"<=", "LE", PREC_CMP};
+  case EXPR_GT: return (OpText){">", "GT", PREC_CMP};
+  case EXPR_GE: return (OpText){">=", "GE", PREC_CMP};
+  case EXPR_AND: return (OpText){"and", "And", PREC_AND};
+  case EXPR_OR: return (OpText){"or", "Or", PREC_OR};
+  case EXPR_BITAND: return (OpText){"&", "bitwise_and", PREC_BITAND};
+  case EXPR_BITOR: return (OpText){"|", "bitwise_or", PREC_BITOR};
+  case EXPR_BITXOR: return (OpText){"^", "bitwise_xor", PREC_BITXOR};
+  case EXPR_SHL: return (OpText){"<<", "shift_left", PREC_SHIFT};
+  case EXPR_SHR: return (OpText){">>", "shift_right", PREC_SHIFT};
+  default: return (OpText){NULL, NULL, 0};
+  }
+}
+
+static bool is_literal(const Expr *e) {
+  return e->kind == EXPR_INT || e->kind == EXPR_FLOAT;
+}
+
+static void print_args(Printer *p, const Expr *const *a, uint32_t n) {
+  for (uint32_t i = 0; i < n; i++) {
+    if (i) text_puts(p->t, ", ");
+    expr_at(p, a[i], PREC_NONE);
+  }
+}
+
+static void t_call(Printer *p, const char *name, const Expr *const *a, uint32_t n) {
+  p->uses_T = true;
+  text_printf(p->t, "T.%s(", name);
+  print_args(p, a, n);
+  text_putc(p->t, ')');
+}
+
+static void print_int(Printer *p, const Expr *e) {
+  Text *t = p->t;
+  DType d = e->dtype;
+  if (d.lanes > 1) {
+    p->uses_T = true;
+    text_printf(t, "T.Broadcast(T.%s(%lld), %u)", dtype_name(dtype_scalar(d)), (long long)e->i,
+                d.lanes);
+    return;
+  }
+  if (dtype_eq(d, p->graph ? DT_I64 : DT_I32)) {
+    text_printf(t, "%lld", (long long)e->i);
+    return;
+  }
+  p->uses_T = true;
+  if (dtype_is_bool(d))
+    text_printf(t, "T.bool(%s)", e->i ? "True" : "False");
+  else if (dtype_is_uint(d))
+    text_printf(t, "T.%s(%llu)", dtype_name(d), (unsigned long long)e->i);
+  else
+    text_printf(t, "T.%s(%lld)", dtype_name(d), (long long)e->i);
+}
+
+static void print_float(Printer *p, const Expr *e) {
+  p->uses_T = true;
+  text_printf(p->t, "T.%s(", dtype_name(e->dtype));
+  text_put_double(p->t, e->f);
+  text_putc(p->t, ')');
+}
+
+static void print_binary(Printer *p, const Expr *e, int prec) {
+  OpText o = op_text(e);
+  const Expr *a = e->arg[0], *b = e->arg[1];
+  if (!o.op || (is_literal(a) && is_literal(b))) {
+    t_call(p, o.verbose, e->arg, 2);
+    return;
+  }
+  bool paren = prec > o.prec;
+  bool cmp = o.prec == PREC_CMP;
+  if (paren) text_putc(p->t, '(');
+  expr_at(p, a, cmp ? o.prec + 1 : o.prec);
+  text_printf(p->t, " %s ", o.op);
+  expr_at(p, b, o.prec + 1);
+  if (paren) text_putc(p->t, ')');
+}
+
+static void print_unary(Printer *p, const Expr *e, int prec, const char *op, int own) {
+  bool paren = prec > own;
+  if (paren) text_putc(p->t, '(');
+  text_puts(p->t, op);
+  expr_at(p, e->arg[0], own);
+  if (paren) text_putc(p->t, ')');
+}
+
+const char *print_buffer(Printer *p, const Buffer *b) { return print_name(p, b, b->name); }
+
+void print_indices(Printer *p, const Expr *const *idx, uint32_t n) {
+  if (!n) text_puts(p->t, "()");
+  print_args(p, idx, n);
+}
+
+static void print_load(Printer *p, const Expr *e) {
+  text_puts(p->t, print_buffer(p, e->buf));
+  if (!e->has_pred) {
+    text_putc(p->t, '[');
+    print_indices(p, e->arg, e->n);
+    text_putc(p->t, ']');
+    return;
+  }
+  text_puts(p->t, ".vload([");
+  print_args(p, e->arg, e->n - 1);
+  text_puts(p->t, "], predicate=");
+  expr_at(p, e->arg[e->n - 1], PREC_NONE);
+  text_putc(p->t, ')');
+}
+
+static void print_call(Printer *p, const Expr *e) {
+  const IntrinInfo *f = &intrin_table[e->intrin];
+  p->uses_T = true;
+  text_printf(p->t, "T.%s(", f->name);
+  if (f->result == IRES_GIVEN) {
+    text_printf(p->t, "\"%s\"", dtype_name(e->dtype));
+    if (e->n) text_puts(p->t, ", ");
+  }
+  print_args(p, e->arg, e->n);
+  text_putc(p->t, ')');
+}
+
+static void print_shuffle(Printer *p, const Expr *e) {
+  p->uses_T = true;
+  const Expr *lanes = e->arg[e->n - 1];
+  text_puts(p->t, "T.Shuffle([");
+  print_args(p, e->arg, e->n - 1);
+  text_puts(p->t, "], [");
+  print_args(p, lanes->arg, lanes->n);
+  text_puts(p->t, "])");
+}
+
+static void print_let(Printer *p, const Expr *e) {
+  p->uses_T = true;
+  Var *v = e->arg[0]->var;
+  uint32_t mark = print_scope_enter(p);
+  const char *name = print_define(p, v, v->name);
+  text_puts(p->t, "T.Let(");
+  expr_at(p, e->arg[2], PREC_NONE);
+  text_printf(p->t, ", where={%s: ", name);
+  expr_at(p, e->arg[1], PREC_NONE);
+  text_puts(p->t, "})");
+  print_scope_leave(p, mark);
+}
+
+static void print_var(Printer *p, const Var *v) {
+  /* At graph level a variable met for the first time gets a `n = T.int64()` line before the
+   * statement (print_relax.c). */
+  if (p->arena && p->graph && !map_getp(&p->declared, v)) {
+    map_setp(&p->declared, v, (void *)(uintptr_t)v);
+    vec_push(p->arena, &p->pending, (Var *)(uintptr_t)v);
+  }
+  text_puts(p->t, print_name(p, v, v->name));
+}
+
+static void expr_at(Printer *p, const Expr *e, int prec) {
+  Text *t = p->t;
+  switch ((ExprKind)e->kind) {
+  case EXPR_INT: print_int(p, e); return;
+  case EXPR_FLOAT: print_float(p, e); return;
+  case EXPR_STR: text_put_quoted(t, e->s, strlen(e->s)); return;
+  case EXPR_VAR: print_var(p, e->var); return;
+  case EXPR_CAST:
+    p->uses_T = true;
+    text_printf(t, "T.Cast(\"%s\", ", dtype_name(e->dtype));
+    expr_at(p, e->arg[0], PREC_NONE);
+    text_putc(t, ')');
+    return;
+  case EXPR_ADD:
+  case EXPR_SUB:
+  case EXPR_MUL:
+  case EXPR_DIV:
+  case EXPR_MOD:
+  case EXPR_FLOORDIV:
+  case EXPR_FLOORMOD:
+  case EXPR_MIN:
+  case EXPR_MAX:
+  case EXPR_EQ:
+  case EXPR_NE:
+  case EXPR_LT:
+  case EXPR_LE:
+  case EXPR_GT:
+  case EXPR_GE:
+  case EXPR_AND:
+  case EXPR_OR:
+  case EXPR_BITAND:
+  case EXPR_BITOR:
+  case EXPR_BITXOR:
+  case EXPR_SHL:
+  case EXPR_SHR: print_binary(p, e, prec); return;
+  case EXPR_NOT: print_unary(p, e, prec, "not ", PREC_NOT); return;
+  case EXPR_BITNOT: print_unary(p, e, prec, "~", PREC_UNARY); return;
+  case EXPR_SELECT: t_call(p, "Select", e->arg, 3); return;
+  case EXPR_LOAD: print_load(p, e); return;
+  case EXPR_RAMP:
+    p->uses_T = true;
+    text_puts(t, "T.Ramp(");
+    print_args(p, e->arg, 2);
+    text_printf(t, ", %u)", e->dtype.lanes);
+    return;
+  case EXPR_BROADCAST:
+    p->uses_T = true;
+    text_puts(t, "T.Broadcast(");
+    expr_at(p, e->arg[0], PREC_NONE);
+    text_printf(t, ", %u)", e->dtype.lanes);
+    return;
+  case EXPR_SHUFFLE: print_shuffle(p, e); return;
+  case EXPR_LET: print_let(p, e); return;
+  case EXPR_CALL: print_call(p, e); return;
+  case EXPR_CALL_FUNC:
+    p->need_cls = true;
+    text_printf(t, "cls.%s(", e->s);
+    print_args(p, e->arg, e->n);
+    text_putc(t, ')');
+    return;
+  case EXPR_BUF_DATA: text_printf(t, "%s.data", print_buffer(p, e->buf)); return;
+  case EXPR_KIND_COUNT: break;
+  }
+  bug("expression kind %d", e->kind);
+}
+
+void print_expr(Printer *p, const Expr *e) { expr_at(p, e, PREC_NONE); }
+
+void print_expr_tuple(Printer *p, const Expr *const *e, uint32_t n) {
+  text_putc(p->t, '(');
+  print_args(p, e, n);
+  text_puts(p->t, n == 1 ? ",)" : ")");
+}
+
+/* A list of dims in brackets; strings in signatures as the quote mode says. */
+void print_dims(Printer *p, const Expr *const *dims, uint32_t n, char open, char close) {
+  text_putc(p->t, open);
+  for (uint32_t i = 0; i < n; i++) {
+    if (i) text_puts(p->t, ", ");
+    const Expr *e = dims[i];
+    bool quoted = e->kind != EXPR_INT && (p->quote == QUOTE_ALL ||
+                                          (p->quote == QUOTE_COMPOSED && e->kind != EXPR_VAR));
+    if (quoted) text_putc(p->t, '"');
+    expr_at(p, e, PREC_NONE);
+    if (quoted) text_putc(p->t, '"');
+  }
+  text_puts(p->t, n == 1 && open == '(' ? ",)" : (char[]){close, 0});
+}
+
+/* min + extent */
+void print_range_end(Printer *p, Range r) {
+  if (expr_is_int(r.min, 0)) {
+    expr_at(p, r.extent, PREC_NONE);
+  } else if (r.min->kind == EXPR_INT && r.extent->kind == EXPR_INT) {
+    bool bare = dtype_eq(r.min->dtype, p->graph ? DT_I64 : DT_I32);
+    long long hi = (long long)(r.min->i + r.extent->i);
+    if (bare)
+      text_printf(p->t, "%lld", hi);
+    else
+      text_printf(p->t, "T.%s(%lld)", dtype_name(r.min->dtype), hi);
+  } else {
+    expr_at(p, r.min, PREC_ADD);
+    text_puts(p->t, " + ");
+    expr_at(p, r.extent, PREC_ADD + 1);
+  }
+}
+
+/* `lo` for extent 1, else `lo:hi`. */
+void print_range(Printer *p, Range r) {
+  if (r.extent->kind == EXPR_INT && r.extent->i == 1) {
+    expr_at(p, r.min, PREC_NONE);
+    return;
+  }
+  expr_at(p, r.min, PREC_NONE);
+  text_putc(p->t, ':');
+  print_range_end(p, r);
+}
+
+void print_index_map(Printer *p, const IndexMap *m) {
+  p->uses_T = true;
+  uint32_t mark = print_scope_enter(p);
+  bool graph = p->graph;
+  p->graph = false; /* int32 literals bare, no declarations for the lambda's own variables */
+  text_puts(p->t, "T.index_map(lambda");
+  for (uint32_t i = 0; i < m->nin; i++)
+    text_printf(p->t, "%s %s", i ? "," : "", print_define(p, m->in[i], m->in[i]->name));
+  text_puts(p->t, ": ");
+  print_expr_tuple(p, m->out, m->nout);
+  text_putc(p->t, ')');
+  p->graph = graph;
+  print_scope_leave(p, mark);
+}
+
+/* ---- for messages and dumps: plain names ---- */
+
+void expr_print(Text *t, const Expr *e) {
+  Printer p = {.t = t};
+  print_expr(&p, e);
+}
+
+void shape_dim_print(Text *t, const Expr *dim) {
+  Printer p = {.t = t, .graph = true};
+  print_expr(&p, dim);
+}
+
+void shape_print(Text *t, const Expr *const *dims, uint32_t n) {
+  Printer p = {.t = t, .graph = true};
+  print_dims(&p, dims, n, '(', ')');
+}

@@ -1,0 +1,73 @@
+/* What the parts of the printer share (ir/print*.c). */
+#ifndef RELAXC_IR_PRINT_IMPL_H
+#define RELAXC_IR_PRINT_IMPL_H
+
+#include "ir/op.h"
+#include "ir/print.h"
+
+/* How symbolic dims of a signature are written. */
+typedef enum {
+  QUOTE_NONE,     /* (n, n * 2): in bodies */
+  QUOTE_COMPOSED, /* (n, "n * 2"): signatures, today */
+  QUOTE_ALL,      /* ("n", "n * 2"): signatures, earlier */
+} QuoteMode;
+
+typedef struct {
+  Text *t;
+  Dialect d;
+  Arena *arena; /* scratch of this print; NULL: variables print by their plain names */
+  bool graph;   /* graph level: int64 literals are bare; else int32 ones */
+  QuoteMode quote;
+  /* names in scope */
+  Map names;     /* Var*, Buffer*, Node* -> const char * */
+  StrMap used;   /* name -> next suffix to try; NULL when free again */
+  VEC(const char *) scope; /* names in order of definition, for leaving scopes */
+  Map declared;  /* symbolic Vars whose T.int64() line isn't needed any more (value not NULL) */
+  VarVec pending; /* Vars met that aren't declared yet */
+  StrMap typevar_names; /* in today's dialect: the variables of the signatures */
+  Map data_names; /* data Var* of buffers -> Buffer* that shows it as X.data */
+  Map loops;      /* loop Var* -> Stmt* */
+  bool need_cls, cls_done;
+  bool uses_R, uses_T, uses_I; /* for the header comments */
+  /* constants that go to the metadata section */
+  Map const_index; /* ConstData id + 1 -> index + 1 */
+  VEC(const ConstData *) consts;
+} Printer;
+
+/* print.c */
+void printer_init(Printer *p, Text *t, Dialect d, Arena *a);
+/* A name unique among those in scope, for object `key`; the same object keeps its first one. */
+const char *print_define(Printer *p, const void *key, const char *hint);
+const char *print_name(Printer *p, const void *key, const char *hint);
+uint32_t print_scope_enter(Printer *p);
+void print_scope_leave(Printer *p, uint32_t mark);
+void print_attr(Printer *p, const Attr *a);
+/* "{...}" with keys of the dialect ("tir.noalias" or "tirx.noalias"). */
+void print_func_attrs(Printer *p, const Attr *attrs, const char *name, const char *head, int indent);
+
+/* print_expr.c */
+void print_expr(Printer *p, const Expr *e);
+/* (a, b), (a,), () */
+void print_expr_tuple(Printer *p, const Expr *const *e, uint32_t n);
+void print_dims(Printer *p, const Expr *const *dims, uint32_t n, char open, char close);
+void print_indices(Printer *p, const Expr *const *idx, uint32_t n);
+void print_range(Printer *p, Range r);
+void print_range_end(Printer *p, Range r);
+const char *print_buffer(Printer *p, const Buffer *b);
+
+/* print_relax.c */
+void print_sinfo(Printer *p, const SInfo *s);
+void print_func(Printer *p, const Func *f, const char *name, int indent, bool nested);
+void print_index_map(Printer *p, const struct IndexMap *m);
+
+/* print_tir.c */
+void print_primfunc(Printer *p, const PrimFunc *f, int indent);
+void print_stmt(Printer *p, const Stmt *s, int indent);
+
+/* print_metadata.c */
+/* True for the constants that R.const(v, dtype) can't write. */
+bool print_const_is_meta(const ConstData *k);
+/* The line `metadata = tvm.ir.load_json("""...""")` for the constants collected. */
+void print_metadata(Text *t, const ConstData *const *consts, uint32_t n, Dialect d);
+
+#endif
