@@ -96,7 +96,10 @@ typedef struct {
 
 /* A parameter name in C that is no keyword and not taken. */
 static const char *take_c_name(Flatten *x, const char *name) {
-  const char *base = abi_c_identifier(x->arena, name), *s = base;
+  char *dotted = arena_strndup(x->arena, name, strlen(name));
+  for (char *p = dotted; *p; p++)
+    if (*p == '.') *p = '_'; /* field 1 of t: t_1 */
+  const char *base = abi_c_identifier(x->arena, dotted), *s = base;
   for (int i = 1; strmap_has(&x->names, s) || abi_is_keyword(s); i++)
     s = i == 1 ? arena_printf(x->arena, "%s_", base) : arena_printf(x->arena, "%s_%d", base, i);
   strmap_set(&x->names, s, x);
