@@ -412,8 +412,8 @@ static const char *command_name(int command) {
 }
 
 static bool parse_option(Parser *p, const char *word, bool *done) {
-  const char *value;
-  bool no;
+  const char *value = NULL;
+  bool no = false;
   int i = find_row(word, &value, &no);
   if (i < 0) return unknown_option(word);
   const char *name = table[i].name;
