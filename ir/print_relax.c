@@ -1,8 +1,8 @@
 /* The graph level as text: struct info, functions, bindings.
  *
- * A statement is printed into the text first; symbolic variables that it mentions for the first
- * time are then declared (`n = T.int64()`) on lines put in front of it. `cls = Module` goes in front
- * of the first statement of a function's body that calls by it.
+ * A statement of a function's body is printed into the text first; symbolic variables that it
+ * mentions for the first time are then declared (`n = T.int64()`) on lines put in front of it, and
+ * so is `cls = Module`.
  */
 #include "ir/ops/attrs.h"
 #include "ir/print_impl.h"
@@ -352,11 +352,12 @@ static void print_node(Printer *p, const Node *n) {
 
 /* ---- statements ---- */
 
-/* Declares the variables that the text since `start` met first, in front of it; and cls when the
- * statement stands in a function's body itself. */
+/* Declares the variables (and cls) that the text since `start` met first, in front of it. Only what
+ * stands in a function's body itself does so: in a branch or a dataflow block the declaration would
+ * not be seen after it. */
 static void put_declarations(Printer *p, size_t start, int indent, bool top) {
-  bool cls = top && p->need_cls && !p->cls_done;
-  if (!p->pending.n && !cls) return;
+  bool cls = p->need_cls && !p->cls_done;
+  if (!top || (!p->pending.n && !cls)) return;
   Text *t = p->t;
   size_t n = t->n - start;
   char *rest = arena_strndup(p->arena, t->s + start, n);
@@ -414,7 +415,6 @@ static void print_branch(Printer *p, const Node *n, const Seq *s, const char *na
   if (r->block && r->block->seq == s && r == s->last->last && r->op != OP_IF && r->op != OP_FUNC)
     print_define(p, r, arena_printf(p->arena, "%s%s", name, suffix));
   print_seq(p, s, indent, false);
-  size_t start = p->t->n;
   text_indent(p->t, indent);
   print_binder(p, name, n);
   if (r->op == OP_TUPLE && !r->block)
@@ -422,7 +422,6 @@ static void print_branch(Printer *p, const Node *n, const Seq *s, const char *na
   else
     print_node(p, r);
   text_putc(p->t, '\n');
-  put_declarations(p, start, indent, false);
   print_scope_leave(p, mark);
 }
 
@@ -515,6 +514,7 @@ static void print_signature(Printer *p, const Func *f) {
     map_setp(&p->names, v, (void *)(uintptr_t)name);
     map_setp(&p->declared, v, (void *)(uintptr_t)v);
   }
+  uint32_t pending = p->pending.n;
   VarVec vars = {0};
   for (uint32_t i = 0; i < f->nparams; i++) sinfo_vars(p->arena, f->params[i]->sinfo, &vars);
   name_dims(p, vars.at, vars.n, p->d == DIALECT_TODAY);
@@ -534,8 +534,9 @@ static void print_signature(Printer *p, const Func *f) {
   text_puts(p->t, ":\n");
   p->quote = QUOTE_NONE;
   /* In the earlier dialect the body declares them where it mentions them. */
-  for (uint32_t i = 0; i < p->pending.n; i++) map_setp(&p->declared, p->pending.at[i], NULL);
-  p->pending.n = 0;
+  for (uint32_t i = pending; i < p->pending.n; i++)
+    map_setp(&p->declared, p->pending.at[i], NULL);
+  p->pending.n = pending;
 }
 
 static void print_decorator(Printer *p, const Func *f, int indent, bool nested) {
