@@ -20,7 +20,9 @@
 
 int script_yylex(SCRIPT_YYSTYPE *value, SCRIPT_YYLTYPE *loc, ScriptParser *p);
 
-static uint32_t offset_of(const ScriptParser *p, const char *s) { return (uint32_t)(s - p->text); }
+static uint32_t offset_of(const ScriptParser *p, const char *s) {
+  return (uint32_t)(s - p->text) + p->base;
+}
 
 static Span here(const ScriptParser *p, const char *begin, const char *end) {
   return script_span(p, offset_of(p, begin), offset_of(p, end));
@@ -423,7 +425,7 @@ static void skip_statement(ScriptParser *p) {
   uint32_t depth = p->n_brackets;
   uint32_t left = p->indent[p->n_indent - 1];
   if (depth && p->fresh_line) { /* the unexpected token itself starts a line */
-    const char *line = p->text + p->token_begin;
+    const char *line = p->text + (p->token_begin - p->base);
     while (line > p->text && line[-1] != '\n' && line[-1] != '\r') line--;
     uint32_t c = 0, c1 = 0;
     measure(line, &c, &c1);

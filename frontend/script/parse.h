@@ -34,6 +34,7 @@ typedef struct {
   Tree *root;
   /* lexer */
   const char *text, *cursor, *limit;
+  uint32_t base; /* offset of text in the file: not 0 for the expression in a string */
   OpenBracket *brackets;
   uint32_t n_brackets;
   uint32_t indent[SCRIPT_MAX_INDENT + 1];  /* columns with tabs to multiples of 8 */

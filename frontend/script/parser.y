@@ -513,7 +513,7 @@ static const char *token_text(const ScriptParser *p, yysymbol_kind_t k, TreeLoc 
   }
   uint32_t n = loc.end - loc.begin;
   if (n > 40) n = 40;
-  snprintf(buffer, size, "'%.*s%s'", (int)n, p->text + loc.begin,
+  snprintf(buffer, size, "'%.*s%s'", (int)n, p->text + (loc.begin - p->base),
            n < loc.end - loc.begin ? "..." : "");
   return buffer;
 }
@@ -585,17 +585,37 @@ static int yyreport_syntax_error(const yypcontext_t *context, ScriptParser *p) {
   return 0;
 }
 
+static Tree *parse(ScriptParser *p) {
+  p->brackets = xmalloc(SCRIPT_MAX_NESTING * sizeof *p->brackets);
+  p->n_indent = 1; /* column 0 */
+  p->line_start = true;
+  script_yyparse(p);
+  free(p->brackets);
+  free(p->items);
+  return p->root;
+}
+
 Tree *tree_parse(Context *ctx, Arena *arena, uint32_t file) {
   const SourceFile *f = sources_file(ctx->sources, file);
   ScriptParser p = {.ctx = ctx, .arena = arena, .file = file};
   p.text = p.cursor = f->text;
   p.limit = f->text + f->size;
   if (f->size >= 3 && memcmp(f->text, "\xef\xbb\xbf", 3) == 0) p.cursor += 3;
-  p.brackets = xmalloc(SCRIPT_MAX_NESTING * sizeof *p.brackets);
-  p.n_indent = 1; /* column 0 */
-  p.line_start = true;
-  script_yyparse(&p);
-  free(p.brackets);
-  free(p.items);
-  return p.root;
+  return parse(&p);
+}
+
+const Tree *tree_parse_string(Context *ctx, Arena *arena, uint32_t file, const Tree *literal) {
+  ScriptParser p = {.ctx = ctx, .arena = arena, .file = file};
+  const char *s = literal->str;
+  while (*s == ' ' || *s == '\t') s++; /* is no indentation here */
+  p.text = p.cursor = s;
+  p.limit = literal->str + literal->n;
+  p.base = literal->begin + 1 + (uint32_t)(s - literal->str);
+  uint32_t errors = diags_errors(ctx->diags);
+  const Tree *root = parse(&p);
+  if (diags_errors(ctx->diags) != errors || !root) return NULL;
+  if (root->n == 1 && root->at[0]->kind == TREE_EXPR) return root->at[0]->b;
+  diag_error(ctx->diags, script_span(&p, literal->begin, literal->end),
+             "expected an expression in the string");
+  return NULL;
 }

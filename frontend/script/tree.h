@@ -131,6 +131,9 @@ struct TreeDef {
 /* Parses a registered file into a TREE_BLOCK. Syntax errors go to the context's diagnostics and
  * leave TREE_BAD nodes; NULL only when nothing could be kept. */
 Tree *tree_parse(Context *ctx, Arena *arena, uint32_t file);
+/* Parses the text of a string literal as one expression ("n * 2"), with spans inside the literal.
+ * NULL after an error. */
+const Tree *tree_parse_string(Context *ctx, Arena *arena, uint32_t file, const Tree *literal);
 /* "+", "<=", "not in" ... */
 const char *tree_op_text(TreeOp op);
 /* What a node is, in words for messages: "a call", "a number" ... */

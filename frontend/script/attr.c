@@ -1,0 +1,288 @@
+/* Attribute values: literals, lists and dicts of the text to attributes of functions and blocks,
+ * and to the typed fields of an operator's attribute struct. */
+#include "frontend/script/sema.h"
+#include <math.h>
+
+bool tree_is_none(const Tree *t) {
+  return t->kind == TREE_CONST && t->op == TREE_NONE;
+}
+
+static bool is_bool(const Tree *t) {
+  return t->kind == TREE_CONST && (t->op == TREE_TRUE || t->op == TREE_FALSE);
+}
+
+/* The argument of T.int64(3) and its like, t itself otherwise. */
+static const Tree *untyped(const Tree *t) {
+  if (t->kind != TREE_CALL || t->n != 1 || t->a->kind != TREE_ATTR) return t;
+  if (t->a->b->kind != TREE_NAME) return t;
+  const char *ns = t->a->b->name;
+  DType d = DT_UNKNOWN;
+  if (ns[0] == 'T' && !ns[1] && dtype_parse(t->a->name, &d) && dtype_known(d)) return t->at[0];
+  if (ns[0] == 'R' && !ns[1] && strcmp(t->a->name, "prim_value") == 0) return t->at[0];
+  return t;
+}
+
+bool tree_const_int(const Tree *t, int64_t *out) {
+  t = untyped(t);
+  if (is_bool(t)) {
+    *out = t->op == TREE_TRUE;
+    return true;
+  }
+  bool negative = t->kind == TREE_UNARY && t->op == TREE_NEG;
+  if (negative) t = t->b;
+  if (t->kind != TREE_INT || t->flags & TREE_BIG) return false;
+  if (t->ival > (uint64_t)INT64_MAX + negative) return false;
+  *out = (int64_t)(negative ? 0 - t->ival : t->ival);
+  return true;
+}
+
+bool tree_const_float(const Tree *t, double *out) {
+  t = untyped(t);
+  if (t->kind == TREE_STR) {
+    if (strcmp(t->str, "inf") == 0)
+      *out = INFINITY;
+    else if (strcmp(t->str, "-inf") == 0)
+      *out = -INFINITY;
+    else if (strcmp(t->str, "nan") == 0)
+      *out = NAN;
+    else
+      return false;
+    return true;
+  }
+  if (is_bool(t)) {
+    *out = t->op == TREE_TRUE;
+    return true;
+  }
+  bool negative = t->kind == TREE_UNARY && t->op == TREE_NEG;
+  if (negative) t = t->b;
+  if (t->kind == TREE_INT && !(t->flags & TREE_BIG))
+    *out = (double)t->ival;
+  else if (t->kind == TREE_FLOAT)
+    *out = t->fval;
+  else
+    return false;
+  if (negative) *out = -*out;
+  return true;
+}
+
+bool sema_dtype(Sema *s, const Tree *t, DType *out) {
+  if (t->kind == TREE_CALL && t->n == 1 && sema_member(s, t->a, 'R') &&
+      strcmp(sema_member(s, t->a, 'R'), "dtype") == 0)
+    t = t->at[0];
+  if (t->kind == TREE_STR && t->n && dtype_parse(t->str, out)) return true;
+  if (t->kind == TREE_STR) {
+    static const char *const names[] = {"float32", "float64", "float16", "bfloat16", "int8",
+                                        "int16",   "int32",   "int64",   "uint8",    "uint16",
+                                        "uint32",  "uint64",  "bool"};
+    const char *near = text_nearest(t->str, names, sizeof names / sizeof *names);
+    if (near)
+      sema_error(s, t, "unknown data type '%s'; did you mean '%s'?", t->str, near);
+    else
+      sema_error(s, t, "unknown data type '%s'", t->str);
+  } else if (t->kind != TREE_BAD) {
+    sema_error(s, t, "expected a data type such as \"float32\" but got %s", tree_describe(t));
+  }
+  return false;
+}
+
+/* ---- free attribute values ---- */
+
+static Attr *make_attr(Sema *s, AttrKind k) {
+  Attr *a = ARENA_NEW(s->m->arena, Attr);
+  a->kind = k;
+  return a;
+}
+
+static const Attr *read_list(Sema *s, const Tree *t, AttrKind kind) {
+  const Attr **items = ARENA_ARRAY(s->m->arena, const Attr *, t->n ? t->n : 1);
+  for (uint32_t i = 0; i < t->n; i++)
+    if (!(items[i] = sema_attr(s, t->at[i]))) return NULL;
+  Attr *a = make_attr(s, kind);
+  a->n = t->n;
+  a->items = items;
+  return a;
+}
+
+const Attr *sema_attr_dict(Sema *s, const Tree *t) {
+  if (t->kind != TREE_DICT) {
+    if (t->kind != TREE_BAD)
+      sema_error(s, t, "expected a dict {\"key\": value} but got %s", tree_describe(t));
+    return NULL;
+  }
+  const Attr *d = make_attr(s, ATTR_DICT);
+  for (uint32_t i = 0; i < t->n; i += 2) {
+    const Tree *k = t->at[i];
+    if (!k || k->kind != TREE_STR) {
+      sema_error(s, k ? k : t->at[i + 1], "the key of an attribute must be a string");
+      return NULL;
+    }
+    const char *key = strpool_intern(s->ctx->strings, k->str, k->n);
+    if (attr_get(d, key)) {
+      sema_error(s, k, "key '%s' stands twice in this dict", key);
+      return NULL;
+    }
+    const Attr *v = sema_attr(s, t->at[i + 1]);
+    if (!v) return NULL;
+    d = attr_with(s->m->arena, d, key, v);
+  }
+  return d;
+}
+
+const Attr *sema_attr(Sema *s, const Tree *t) {
+  int64_t i = 0;
+  Attr *a = NULL;
+  switch ((TreeKind)t->kind) {
+  case TREE_CONST:
+    if (t->op == TREE_NONE) return make_attr(s, ATTR_NONE);
+    if (t->op == TREE_ELLIPSIS) break;
+    return attr_bool(s->m->arena, t->op == TREE_TRUE);
+  case TREE_INT:
+  case TREE_UNARY:
+    if (tree_const_int(t, &i)) return attr_int(s->m->arena, i);
+    double f = 0;
+    if (tree_const_float(t, &f)) return attr_float(s->m->arena, f);
+    break;
+  case TREE_FLOAT: return attr_float(s->m->arena, t->fval);
+  case TREE_STR: return attr_str(s->m->arena, strpool_intern(s->ctx->strings, t->str, t->n));
+  case TREE_LIST:
+  case TREE_TUPLE: return read_list(s, t, ATTR_LIST);
+  case TREE_DICT: return sema_attr_dict(s, t);
+  case TREE_BAD: return NULL;
+  case TREE_CALL: {
+    const char *name = tree_dotted(s->ctx, t->a);
+    if (!name) break;
+    bool object = strcmp(name, "T.target") == 0 || strncmp(name, "I.", 2) == 0 ||
+                  strcmp(name, "R.device_mesh") == 0;
+    if (!object) break;
+    const Attr *l = read_list(s, t, ATTR_CALL);
+    if (!l) return NULL;
+    a = make_attr(s, ATTR_CALL);
+    *a = *l;
+    a->s = name;
+    return a;
+  }
+  default: break;
+  }
+  const Expr *e = sema_expr(s, t);
+  if (!e) return NULL;
+  a = make_attr(s, ATTR_EXPR);
+  a->expr = e;
+  return a;
+}
+
+/* ---- typed attribute fields ---- */
+
+static bool wrong(Sema *s, const OpInfo *op, const AttrField *f, const Tree *t, const char *want) {
+  if (t->kind != TREE_BAD)
+    sema_error(s, t, "attribute '%s' of R.%s must be %s but got %s", f->name, op->name, want,
+               tree_describe(t));
+  return false;
+}
+
+/* An integer constant, possibly through arithmetic: 2 * 3. */
+static bool read_int(Sema *s, const Tree *t, int64_t *out) {
+  if (tree_const_int(t, out)) return true;
+  if (t->kind != TREE_BINARY && t->kind != TREE_UNARY && t->kind != TREE_NAME) return false;
+  if (!sema_is_prim(s, t)) return false;
+  const Expr *e = sema_expr(s, t);
+  return e && expr_const_int(s->ctx, e, out);
+}
+
+static bool read_ints(Sema *s, const OpInfo *op, const AttrField *f, const Tree *t, IntList *out) {
+  if (tree_is_none(t)) {
+    out->n = -1;
+    out->at = NULL;
+    return true;
+  }
+  bool list = t->kind == TREE_LIST || t->kind == TREE_TUPLE;
+  uint32_t n = list ? t->n : 1;
+  int64_t *at = ARENA_ARRAY(s->m->arena, int64_t, n ? n : 1);
+  for (uint32_t i = 0; i < n; i++) {
+    const Tree *x = list ? t->at[i] : t;
+    if (!read_int(s, x, &at[i]))
+      return wrong(s, op, f, x, list ? "a list of integers" : "an integer or a list of integers");
+  }
+  out->n = (int32_t)n;
+  out->at = at;
+  return true;
+}
+
+static bool read_exprs(Sema *s, const OpInfo *op, const AttrField *f, const Tree *t,
+                       ExprList *out) {
+  if (tree_is_none(t)) {
+    out->n = -1;
+    out->at = NULL;
+    return true;
+  }
+  bool list = t->kind == TREE_LIST || t->kind == TREE_TUPLE;
+  uint32_t n = list ? t->n : 1;
+  const Expr **at = ARENA_ARRAY(s->m->arena, const Expr *, n ? n : 1);
+  for (uint32_t i = 0; i < n; i++) {
+    const Tree *x = list ? t->at[i] : t;
+    if (!sema_is_prim(s, x)) return wrong(s, op, f, x, "a list of integer expressions");
+    if (!(at[i] = sema_dim(s, x))) return false;
+  }
+  out->n = (int32_t)n;
+  out->at = at;
+  return true;
+}
+
+bool sema_op_attr(Sema *s, const OpInfo *op, const AttrField *field, const Tree *t, void *attrs) {
+  void *p = (char *)attrs + field->offset;
+  double f = 0;
+  switch (field->kind) {
+  case AK_INT:
+    if (is_bool(t) || !read_int(s, t, (int64_t *)p)) return wrong(s, op, field, t, "an integer");
+    return true;
+  case AK_OPT_INT: {
+    OptInt *o = p;
+    o->has = !tree_is_none(t);
+    if (o->has && !read_int(s, t, &o->v)) return wrong(s, op, field, t, "an integer or None");
+    return true;
+  }
+  case AK_FLOAT:
+    if (!tree_const_float(t, &f)) return wrong(s, op, field, t, "a number");
+    *(double *)p = f;
+    return true;
+  case AK_OPT_FLOAT: {
+    OptFloat *o = p;
+    o->has = !tree_is_none(t);
+    if (o->has && !tree_const_float(t, &o->v)) return wrong(s, op, field, t, "a number or None");
+    return true;
+  }
+  case AK_BOOL: {
+    int64_t v = 0;
+    if (!tree_const_int(t, &v) || (v != 0 && v != 1))
+      return wrong(s, op, field, t, "True or False");
+    *(bool *)p = v != 0;
+    return true;
+  }
+  case AK_STR:
+    if (t->kind != TREE_STR && !tree_is_none(t)) return wrong(s, op, field, t, "a string");
+    *(const char **)p = t->kind == TREE_STR ? strpool_intern(s->ctx->strings, t->str, t->n) : NULL;
+    return true;
+  case AK_DTYPE:
+    if (tree_is_none(t) || (t->kind == TREE_STR && t->n == 0)) {
+      *(DType *)p = DT_UNKNOWN;
+      return true;
+    }
+    return sema_dtype(s, t, (DType *)p);
+  case AK_INTS: return read_ints(s, op, field, t, p);
+  case AK_EXPRS: return read_exprs(s, op, field, t, p);
+  case AK_SINFOS:
+    if (tree_is_none(t)) return true;
+    return sema_types(s, t, p);
+  case AK_DICT: {
+    const Attr *a = tree_is_none(t) ? NULL : sema_attr_dict(s, t);
+    *(const Attr **)p = a;
+    return a || tree_is_none(t);
+  }
+  case AK_INDEX_MAP:
+  case AK_ANY: {
+    const Attr *a = tree_is_none(t) ? NULL : sema_attr(s, t);
+    *(const Attr **)p = a;
+    return a || tree_is_none(t);
+  }
+  }
+  bug("attribute kind %d", (int)field->kind);
+}

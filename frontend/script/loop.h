@@ -1,0 +1,46 @@
+/* What the readers of prim_funcs share. */
+#ifndef RELAXC_FRONTEND_SCRIPT_LOOP_H
+#define RELAXC_FRONTEND_SCRIPT_LOOP_H
+
+#include "frontend/script/sema.h"
+
+/* The block being read: the root of the function or a T.sblock. */
+typedef struct BlockState {
+  struct BlockState *outer;
+  SBlock *block;
+  bool is_root;
+  VEC(BlockIter) iters;
+  VEC(Buffer *) allocs;
+  VEC(MatchRegion) matches;
+} BlockState;
+
+typedef struct LoopState {
+  PrimFunc *f;
+  BlockState *block;
+  Map loops;      /* loop Var -> Range */
+  uint32_t depth; /* of loops that break and continue can leave */
+} LoopState;
+
+/* Statements of a block of text as one statement; never NULL. */
+Stmt *loop_statements(Sema *s, const Tree *block);
+/* `with T.sblock("name"):` */
+Stmt *loop_read_block(Sema *s, const Tree *with, const Tree *call);
+/* A call that belongs to the block around it (T.reads, T.where ...). False when it is none. */
+bool loop_block_call(Sema *s, const Tree *call, const char *name);
+/* v = T.axis.spatial(...), v0, v1 = T.axis.remap("SR", [i, j]). */
+void loop_read_axis(Sema *s, const Tree *target, const Tree *call, const char *name);
+/* Buffer constructors by name after "T.": alloc_buffer, match_buffer ... False when it is none. */
+bool loop_is_buffer(const char *name);
+/* Reads `target = T.<name>(...)`; a statement, or NULL when there is none to emit. */
+Stmt *loop_read_buffer(Sema *s, const Tree *target, const Tree *call, const char *name);
+/* T.Buffer(shape, dtype, ...) and its like as a new buffer, NULL after an error. `skip` leading
+ * arguments are the caller's. */
+Buffer *loop_buffer(Sema *s, const char *buffer_name, const Tree *call, uint32_t skip,
+                    const Tree *place);
+bool loop_read_region(Sema *s, const Tree *t, Region *out);
+/* Finishes a block: its vectors into the SBlock. */
+void loop_close_block(Sema *s, BlockState *b, Stmt *body);
+/* An integer extent: literals take the type of `like` when given. */
+bool loop_read_range(Sema *s, const Tree *t, Range *out);
+
+#endif

@@ -1,0 +1,304 @@
+/* Buffers of prim_funcs: parameters, allocations, views. */
+#include "frontend/script/loop.h"
+
+typedef struct {
+  const Tree *shape, *dtype, *data, *strides, *elem_offset, *scope, *align;
+} BufferArgs;
+
+/* Slots by TVM's order of positional arguments. */
+static bool collect(Sema *s, const Tree *call, uint32_t skip, BufferArgs *a) {
+  static const char *const names[] = {"shape",        "dtype",           "data",   "strides",
+                                      "elem_offset",  "scope",           "align",  "offset_factor",
+                                      "buffer_type",  "axis_separators", "layout", "annotations",
+                                      "logical_scope"};
+  enum { COUNT = sizeof names / sizeof *names };
+  const Tree *slot[COUNT] = {0};
+  bool ok = true;
+  uint32_t position = 0;
+  for (uint32_t i = skip; i < call->n; i++) {
+    const Tree *x = call->at[i];
+    if (x->kind == TREE_BAD) return false;
+    uint32_t k = 0;
+    if (x->kind == TREE_KEYWORD) {
+      while (k < COUNT && strcmp(names[k], x->name) != 0) k++;
+      if (k == COUNT) {
+        const char *near = text_nearest(x->name, names, COUNT);
+        if (near)
+          sema_error(s, x, "a buffer has no property '%s'; did you mean '%s'?", x->name, near);
+        else
+          sema_error(s, x, "a buffer has no property '%s'", x->name);
+        ok = false;
+        continue;
+      }
+      x = x->b;
+    } else {
+      k = position++;
+      if (k >= COUNT) k = COUNT - 1;
+    }
+    if (slot[k]) {
+      sema_error(s, x, "'%s' is given twice", names[k]);
+      ok = false;
+    }
+    slot[k] = tree_is_none(x) ? NULL : x;
+  }
+  for (int k = 7; k < COUNT; k++) { /* defaults only */
+    int64_t v = 0;
+    bool empty = slot[k] && ((slot[k]->kind == TREE_LIST && !slot[k]->n) ||
+                             (slot[k]->kind == TREE_STR && !slot[k]->n) ||
+                             (slot[k]->kind == TREE_DICT && !slot[k]->n) ||
+                             (slot[k]->kind == TREE_STR && strcmp(slot[k]->str, "default") == 0) ||
+                             (tree_const_int(slot[k], &v) && v <= 1));
+    if (slot[k] && !empty) {
+      sema_error(s, slot[k], "'%s' of a buffer is not supported", names[k]);
+      ok = false;
+    }
+  }
+  a->shape = slot[0];
+  a->dtype = slot[1];
+  a->data = slot[2];
+  a->strides = slot[3];
+  a->elem_offset = slot[4];
+  a->scope = slot[5];
+  a->align = slot[6];
+  return ok;
+}
+
+/* A dim list; in signatures and match_buffer a bare undefined variable gets defined by it. */
+static const Expr *const *read_dims(Sema *s, const Tree *t, uint32_t *n, bool defines) {
+  bool list = t->kind == TREE_TUPLE || t->kind == TREE_LIST;
+  *n = list ? t->n : 1;
+  const Expr **dims = ARENA_ARRAY(s->m->arena, const Expr *, *n ? *n : 1);
+  bool outer = s->allow_undefined;
+  s->allow_undefined |= defines;
+  bool ok = true;
+  for (uint32_t i = 0; i < *n; i++) {
+    const Tree *x = list ? t->at[i] : t;
+    dims[i] = sema_dim(s, x);
+    if (!dims[i]) {
+      ok = false;
+      continue;
+    }
+    if (dims[i]->kind == EXPR_INT && dims[i]->i < 0) {
+      sema_error(s, x, "a dim cannot be negative: %lld", (long long)dims[i]->i);
+      ok = false;
+    }
+    if (defines && dims[i]->kind == EXPR_VAR) {
+      Binding *b = scope_find(&s->scope, dims[i]->var->name);
+      if (b && b->var == dims[i]->var) b->undefined = false;
+    }
+  }
+  s->allow_undefined = outer;
+  return ok ? dims : NULL;
+}
+
+Buffer *loop_buffer(Sema *s, const char *name, const Tree *call, uint32_t skip, const Tree *place) {
+  BufferArgs a = {0};
+  if (!collect(s, call, skip, &a)) return NULL;
+  if (!a.shape) {
+    sema_error(s, call, "a buffer needs a shape");
+    return NULL;
+  }
+  DType d = DT_F32;
+  if (a.dtype && !sema_dtype(s, a.dtype, &d)) return NULL;
+  if (!dtype_known(d)) {
+    sema_error(s, a.dtype ? a.dtype : call, "a buffer cannot be void");
+    return NULL;
+  }
+  bool defines = s->signature || s->allow_undefined;
+  uint32_t n = 0, ns = 0;
+  const Expr *const *shape = read_dims(s, a.shape, &n, defines);
+  if (!shape) return NULL;
+  const char *scope = "global";
+  if (a.scope) {
+    if (a.scope->kind != TREE_STR) {
+      sema_error(s, a.scope, "the scope of a buffer is a string such as \"global\"");
+      return NULL;
+    }
+    scope = strpool_intern(s->ctx->strings, a.scope->str, a.scope->n);
+  }
+  Buffer *b = buffer_create(s->ctx, name, d, shape, n, scope);
+  b->span = tree_span(s, place);
+  bool strided = a.strides && !((a.strides->kind == TREE_LIST || a.strides->kind == TREE_TUPLE) &&
+                                !a.strides->n);
+  if (strided) {
+    b->strides = read_dims(s, a.strides, &ns, defines);
+    if (!b->strides) return NULL;
+    if (ns != n) {
+      sema_error(s, a.strides, "%u strides for %u dims", ns, n);
+      return NULL;
+    }
+  }
+  if (a.elem_offset) {
+    b->elem_offset = sema_expr(s, a.elem_offset);
+    if (!b->elem_offset) return NULL;
+    if (expr_is_int(b->elem_offset, 0)) b->elem_offset = NULL;
+  }
+  if (a.align) {
+    int64_t v = 0;
+    if (!tree_const_int(a.align, &v) || v < -1 || v > 4096) {
+      sema_error(s, a.align, "the alignment of a buffer is a number of bytes");
+      return NULL;
+    }
+    b->align = v > 0 ? (int32_t)v : 0;
+  }
+  if (a.data) {
+    const Expr *e = sema_expr(s, a.data);
+    if (!e) return NULL;
+    if (e->kind == EXPR_BUF_DATA) {
+      b->data = e->buf->data;
+    } else if (e->kind == EXPR_VAR && e->var->dtype.code == DTYPE_HANDLE) {
+      b->data = e->var;
+    } else {
+      sema_error(s, a.data, "the data of a buffer is A.data of another one, or a handle");
+      return NULL;
+    }
+  }
+  return b;
+}
+
+/* A[0:4, v] or A */
+bool loop_read_region(Sema *s, const Tree *t, Region *out) {
+  const Tree *name = t->kind == TREE_SUBSCRIPT ? t->a : t;
+  if (name->kind != TREE_NAME) {
+    if (t->kind != TREE_BAD)
+      sema_error(s, t, "expected a region of a buffer, such as A[0:4, i], but got %s",
+                 tree_describe(t));
+    return false;
+  }
+  Binding *binding = sema_lookup(s, name);
+  if (!binding) return false;
+  if (binding->kind != BIND_BUFFER) {
+    sema_error(s, name, "'%s' is not a buffer", name->name);
+    return false;
+  }
+  Buffer *b = binding->buffer;
+  out->buf = b;
+  out->ranges = ARENA_ARRAY(s->m->arena, Range, b->ndim ? b->ndim : 1);
+  if (t->kind == TREE_NAME) {
+    for (uint32_t i = 0; i < b->ndim; i++)
+      out->ranges[i] = (Range){expr_lit(s->ctx, b->shape[i]->dtype, 0), b->shape[i]};
+    return true;
+  }
+  Tree *const *at = t->b->kind == TREE_TUPLE ? t->b->at : &t->b;
+  uint32_t n = t->b->kind == TREE_TUPLE ? t->b->n : 1;
+  if (b->ndim == 0 && n == 1 && at[0]->kind == TREE_INT && at[0]->ival == 0) n = 0;
+  if (n != b->ndim) {
+    sema_error(s, t, "buffer '%s' has %u dims but got %u indices", b->name, b->ndim, n);
+    diag_note(s->ctx->diags, b->span, "'%s' is declared here", b->name);
+    return false;
+  }
+  for (uint32_t i = 0; i < n; i++) {
+    Range *r = &out->ranges[i];
+    const Tree *x = at[i];
+    if (x->kind != TREE_SLICE) {
+      r->min = sema_expr(s, x);
+      if (!r->min) return false;
+      r->extent = expr_lit(s->ctx, dtype_scalar(r->min->dtype), 1);
+      continue;
+    }
+    if (x->at[2]) {
+      sema_error(s, x, "a region has no step");
+      return false;
+    }
+    DType d = b->shape[i]->dtype;
+    r->min = x->at[0] ? sema_expr(s, x->at[0]) : expr_lit(s->ctx, d, 0);
+    const Expr *end = x->at[1] ? sema_expr(s, x->at[1]) : b->shape[i];
+    if (!r->min || !end || !sema_match_types(s, x, &r->min, &end)) return false;
+    r->extent = expr_is_int(r->min, 0) ? end : expr_simplify(s->ctx, expr_sub(s->ctx, end, r->min));
+  }
+  return true;
+}
+
+bool loop_is_buffer(const char *name) {
+  static const char *const names[] = {"alloc_buffer", "sblock_alloc_buffer", "match_buffer",
+                                      "decl_buffer",  "buffer_decl",         "Buffer"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (strcmp(name, names[i]) == 0) return true;
+  return false;
+}
+
+static void bind_buffer(Sema *s, const Tree *target, Buffer *b) {
+  Span span = tree_span(s, target);
+  if (!b) {
+    scope_bind(&s->scope, target->name, BIND_BAD, span);
+    return;
+  }
+  b->span = span;
+  scope_bind(&s->scope, target->name, BIND_BUFFER, span)->buffer = b;
+}
+
+/* T.match_buffer(handle, shape, dtype) names a parameter; of a region it is a window in a block. */
+static void read_match(Sema *s, const Tree *target, const Tree *call) {
+  LoopState *l = s->loop;
+  if (call->n < 1) {
+    sema_error(s, call, "T.match_buffer needs a handle or a region");
+    bind_buffer(s, target, NULL);
+    return;
+  }
+  const Tree *what = call->at[0];
+  Binding *h = what->kind == TREE_NAME ? sema_lookup(s, what) : NULL;
+  if (what->kind == TREE_NAME && !h) {
+    bind_buffer(s, target, NULL);
+    return;
+  }
+  bool handle = h && h->kind == BIND_VAR && h->var->dtype.code == DTYPE_HANDLE;
+  bool outer = s->allow_undefined;
+  if (handle) s->allow_undefined = true;
+  Buffer *b = loop_buffer(s, target->name, call, 1, target);
+  s->allow_undefined = outer;
+  if (!b) {
+    bind_buffer(s, target, NULL);
+    return;
+  }
+  bind_buffer(s, target, b);
+  if (handle) {
+    for (uint32_t i = 0; i < l->f->nparams; i++) {
+      if (l->f->params[i] != h->var) continue;
+      if (l->f->param_bufs[i]) sema_error(s, what, "'%s' is matched twice", what->name);
+      l->f->param_bufs[i] = b;
+      primfunc_collect_dims(s->ctx, s->m->arena, l->f);
+      return;
+    }
+    sema_error(s, what, "'%s' is not a parameter", what->name);
+    return;
+  }
+  MatchRegion m = {.target = b};
+  if (!loop_read_region(s, what, &m.source)) return;
+  if (!l->block || l->block->is_root) {
+    sema_error(s, call, "T.match_buffer of a region stands in a block");
+    return;
+  }
+  vec_push(s->arena, &l->block->matches, m);
+}
+
+Stmt *loop_read_buffer(Sema *s, const Tree *target, const Tree *call, const char *name) {
+  LoopState *l = s->loop;
+  if (target->kind != TREE_NAME) {
+    sema_error(s, target, "expected a name but got %s", tree_describe(target));
+    return NULL;
+  }
+  if (strcmp(name, "match_buffer") == 0) {
+    read_match(s, target, call);
+    return NULL;
+  }
+  Buffer *b = loop_buffer(s, target->name, call, 0, target);
+  bind_buffer(s, target, b);
+  if (!b) return NULL;
+  Span span = tree_span(s, target);
+  bool in_block = strcmp(name, "sblock_alloc_buffer") == 0 ||
+                  (strcmp(name, "alloc_buffer") == 0 && l->f->s_tir);
+  if (in_block) {
+    if (!l->block) {
+      sema_error(s, call, "T.%s needs a function with blocks (s_tir=True)", name);
+      return NULL;
+    }
+    vec_push(s->arena, &l->block->allocs, b);
+    return NULL;
+  }
+  if (strcmp(name, "alloc_buffer") == 0) return stmt_alloc(s->m->arena, span, b);
+  bool aliases = false;
+  for (uint32_t i = 0; i < call->n; i++)
+    aliases |= call->at[i]->kind == TREE_KEYWORD && strcmp(call->at[i]->name, "data") == 0;
+  aliases |= call->n > 2 && call->at[2]->kind != TREE_KEYWORD;
+  return aliases ? stmt_decl(s->m->arena, span, b) : stmt_alloc(s->m->arena, span, b);
+}
