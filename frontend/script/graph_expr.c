@@ -108,7 +108,7 @@ static uint32_t count_args(const OpInfo *op) {
 }
 
 static void unknown_keyword(Sema *s, const OpInfo *op, const Tree *t) {
-  const char *names[64];
+  const char *names[64] = {0};
   size_t n = 0;
   Text list = {0};
   for (uint32_t i = 0; i < op->nattrs && n < 64; i++) {

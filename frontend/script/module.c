@@ -338,7 +338,9 @@ static bool read_metadata(Sema *s, const Tree *t) {
   const char *name = tree_dotted(s->ctx, v->a);
   if (!name || (strcmp(name, "tvm.ir.load_json") != 0 && strcmp(name, "ir.load_json") != 0))
     return false;
-  if (v->n != 1 || v->at[0]->kind != TREE_STR)
+  if (s->metadata)
+    sema_error(s, t, "a file has one metadata section");
+  else if (v->n != 1 || v->at[0]->kind != TREE_STR)
     sema_error(s, v, "expected tvm.ir.load_json(\"\"\"...\"\"\")");
   else
     s->metadata = metadata_read(s, v->at[0]);
