@@ -45,6 +45,13 @@ typedef struct LowerCtx {
   const char *stage_name;
   DType stage_dtype;
   Node *composite; /* OPT_COMPOSITE: the node built in place of lc->node */
+  /* how the prim_func is called: */
+  VEC(Node *) in_nodes;     /* for each of ins, the tensor passed */
+  VEC(Node *) scalar_nodes; /* for each of scalars, the prim value passed */
+  uint32_t *first_in;       /* per operand of the node: its first buffer in ins */
+  uint32_t *count_in;       /* and how many it has */
+  Map vars; /* Var* of the node's function -> Expr* in the prim_func */
+  Map names; /* hash of a name -> taken */
 } LowerCtx;
 
 /* Operand buffer i (flattened); refused before with a diagnostic if its shape is unknown. */
@@ -63,7 +70,8 @@ Buffer *te_reduce_end_custom(LowerCtx *lc, const Expr *init,
                              const Expr *value);
 /* Names a result (several for a tuple result, in order). It must be a stage's buffer. */
 void te_out(LowerCtx *lc, Buffer *b);
-/* A composite operator: the hook built `n` (floating or bound before lc->node) from other operators. */
+/* A composite operator: the hook built `n` (floating or bound before lc->node) from other operators.
+ * Any hook may do so instead of building stages; OPT_COMPOSITE says that it always does. */
 void te_composite(LowerCtx *lc, Node *n);
 /* Load with NumPy broadcasting of b against result axes idx[0..n) (right-aligned; dims of 1 read 0). */
 const Expr *te_load_bcast(LowerCtx *lc, Buffer *b, const Expr *const *idx, uint32_t n);

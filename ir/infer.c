@@ -1,0 +1,313 @@
+/* Struct-info inference: the engine and what the operators' hooks share.
+ *
+ * Rules are TVM's: only what is provably wrong is an error; a dim that can't be proved equal makes
+ * the shape unknown (only the rank stays), unknown dtype and rank propagate. Each operator's rule
+ * stands beside its row in ir/ops/<group>.c; the structural nodes' in ir/ops/core.c. */
+#include "ir/ops/util.h"
+
+#include "ir/print.h"
+
+#include <string.h>
+
+static Span use_span(const Node *n, int i) {
+  if (i >= 0 && (uint32_t)i < n->nin && n->in[i].span.file)
+    return n->in[i].span;
+  return n->span;
+}
+
+static void report(InferCtx *ic, DiagLevel level, const Node *n, int i, const char *fmt,
+                   va_list ap) {
+  Text t = {0};
+  const OpInfo *op = node_op(n);
+  if (level == DIAG_ERROR && !(op->traits & OPT_STRUCTURAL))
+    text_printf(&t, "R.%s: ", op->name);
+  text_vprintf(&t, fmt, ap);
+  diag(ic->c->diags, level, use_span(n, i), "%s", text_cstr(&t));
+  text_free(&t);
+}
+
+const SInfo *infer_error(InferCtx *ic, const Node *n, int i, const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  report(ic, DIAG_ERROR, n, i, fmt, ap);
+  va_end(ap);
+  return sinfo_bad(ic->c);
+}
+
+void infer_note(InferCtx *ic, const Node *n, int i, const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  report(ic, DIAG_NOTE, n, i, fmt, ap);
+  va_end(ap);
+}
+
+bool node_infer(Module *m, Facts *facts, Node *n) {
+  InferCtx ic = {m->ctx, m, facts, m->arena};
+  const OpInfo *op = node_op(n);
+  uint32_t errors = diags_errors(m->ctx->diags);
+  n->sinfo = sinfo_bad(m->ctx);
+  uint32_t min = (uint32_t)op->min_args, max = (uint32_t)op->max_args;
+  if (n->nin < min || (op->max_args >= 0 && n->nin > max)) {
+    const char *least = op->max_args < 0 || (n->nin < min && min != max) ? "at least " : "";
+    const char *most = n->nin > max && min != max && !*least ? "at most " : "";
+    uint32_t want = n->nin < min ? min : max;
+    infer_error(&ic, n, -1, "expected %s%s%u operand%s but got %u", least, most, want,
+                want == 1 ? "" : "s", n->nin);
+    return false;
+  }
+  for (uint32_t i = 0; i < n->nin; i++)
+    if (node_in(n, i)->sinfo && node_in(n, i)->sinfo->kind == SINFO_BAD)
+      return true; /* what is wrong was said already */
+  const SInfo *s = op->infer(&ic, n);
+  n->sinfo = s ? s : sinfo_bad(m->ctx);
+  return diags_errors(m->ctx->diags) == errors;
+}
+
+/* ---- words ---- */
+static const char *keep_text(InferCtx *ic, Text *t) {
+  const char *s = arena_strndup(ic->arena, text_cstr(t), t->n);
+  text_free(t);
+  return s;
+}
+
+const char *infer_arg_name(InferCtx *ic, const Node *n, uint32_t i) {
+  const OpInfo *op = node_op(n);
+  uint32_t last = (uint32_t)(op->max_args < 0 ? op->min_args : op->max_args - 1);
+  const char *s = op->args[i < last ? i : last];
+  size_t len = strlen(s);
+  bool mark = s[len - 1] == '?' || s[len - 1] == '*';
+  return mark ? arena_strndup(ic->arena, s, len - 1) : s;
+}
+
+const char *infer_shape_text(InferCtx *ic, const SInfo *s) {
+  Text t = {0};
+  if (s->kind == SINFO_PRIM)
+    text_puts(&t, "a scalar");
+  else if (s->dims)
+    shape_print(&t, s->dims, (uint32_t)s->ndim);
+  else if (s->ndim >= 0)
+    text_printf(&t, "a tensor of rank %d", s->ndim);
+  else
+    text_puts(&t, "a tensor of unknown rank");
+  return keep_text(ic, &t);
+}
+
+const char *infer_type_text(InferCtx *ic, const SInfo *s) {
+  Text t = {0};
+  sinfo_print(&t, s);
+  return keep_text(ic, &t);
+}
+
+const char *infer_expr_text(InferCtx *ic, const Expr *e) {
+  Text t = {0};
+  shape_print(&t, &e, 1); /* "(n + 1,)" */
+  const char *s = text_cstr(&t);
+  const char *r = t.n > 3 ? arena_strndup(ic->arena, s + 1, t.n - 3) : "?";
+  text_free(&t);
+  return r;
+}
+
+/* ---- proofs and shapes ---- */
+bool infer_eq(InferCtx *ic, const Expr *a, const Expr *b) {
+  return a == b ||
+         prove_eq(ic->c, ic->facts, expr_dim(ic->c, a), expr_dim(ic->c, b)) == PROOF_YES;
+}
+
+bool infer_ne(InferCtx *ic, const Expr *a, const Expr *b) {
+  return a != b && prove_eq(ic->c, ic->facts, expr_dim(ic->c, a), expr_dim(ic->c, b)) == PROOF_NO;
+}
+
+const SInfo *infer_like(InferCtx *ic, const SInfo *s, DType d) {
+  const SInfo *r = s->dims        ? sinfo_tensor(ic->c, s->dims, (uint32_t)s->ndim, d)
+                   : s->shape_var ? sinfo_tensor_var(ic->c, s->shape_var, s->ndim, d)
+                                  : sinfo_tensor_ndim(ic->c, s->ndim, d);
+  return s->vdevice ? sinfo_with_vdevice(ic->c, r, s->vdevice) : r;
+}
+
+const SInfo *infer_tensor(InferCtx *ic, const Expr *const *dims, int32_t ndim, DType d) {
+  return dims ? sinfo_tensor(ic->c, dims, (uint32_t)ndim, d) : sinfo_tensor_ndim(ic->c, ndim, d);
+}
+
+const Expr **infer_dims_copy(InferCtx *ic, const Expr *const *dims, uint32_t n, uint32_t extra) {
+  const Expr **r = ARENA_ARRAY(ic->arena, const Expr *, n + extra);
+  for (uint32_t i = 0; i < n; i++) r[i] = dims[i];
+  return r;
+}
+
+/* ---- operands ---- */
+bool node_has_in(const Node *n, uint32_t i) {
+  return i < n->nin && node_in(n, i)->sinfo && !sinfo_is_void(node_in(n, i)->sinfo);
+}
+
+const SInfo *infer_tensor_arg(InferCtx *ic, const Node *n, uint32_t i) {
+  const SInfo *s = node_in(n, i)->sinfo;
+  if (s->kind == SINFO_TENSOR)
+    return s;
+  infer_error(ic, n, (int)i, "expected a tensor for '%s' but got %s", infer_arg_name(ic, n, i),
+              infer_type_text(ic, s));
+  return NULL;
+}
+
+const SInfo *infer_tensors_arg(InferCtx *ic, const Node *n, uint32_t i) {
+  const SInfo *s = node_in(n, i)->sinfo;
+  bool ok = s->kind == SINFO_TUPLE;
+  for (uint32_t k = 0; ok && k < s->n; k++) ok = s->fields[k]->kind == SINFO_TENSOR;
+  if (ok)
+    return s;
+  infer_error(ic, n, (int)i, "expected a tuple of tensors for '%s' but got %s",
+              infer_arg_name(ic, n, i), infer_type_text(ic, s));
+  return NULL;
+}
+
+const SInfo *infer_of_shape(InferCtx *ic, const Node *n, uint32_t i, DType d) {
+  Node *def = node_in(n, i);
+  const SInfo *s = def->sinfo;
+  if (s->kind != SINFO_SHAPE) {
+    infer_error(ic, n, (int)i, "expected a shape for '%s' but got %s", infer_arg_name(ic, n, i),
+                infer_type_text(ic, s));
+    return NULL;
+  }
+  if (s->dims)
+    return sinfo_tensor(ic->c, s->dims, (uint32_t)s->ndim, d);
+  return sinfo_tensor_var(ic->c, def, s->ndim, d);
+}
+
+bool infer_prim_arg(InferCtx *ic, const Node *n, uint32_t i, const Expr **out) {
+  const SInfo *s = node_in(n, i)->sinfo;
+  *out = NULL;
+  if (s->kind == SINFO_PRIM) {
+    *out = s->value;
+    return true;
+  }
+  infer_error(ic, n, (int)i, "expected a prim value for '%s' but got %s",
+              infer_arg_name(ic, n, i), infer_type_text(ic, s));
+  return false;
+}
+
+bool infer_prims_arg(InferCtx *ic, const Node *n, uint32_t i, const Expr *const **out,
+                     uint32_t *count) {
+  const SInfo *s = node_in(n, i)->sinfo;
+  *out = NULL;
+  *count = 0;
+  if (s->kind == SINFO_PRIM) {
+    *count = 1;
+    if (s->value)
+      *out = infer_dims_copy(ic, &s->value, 1, 0);
+    return true;
+  }
+  if (s->kind == SINFO_SHAPE && s->ndim >= 0) {
+    *count = (uint32_t)s->ndim;
+    *out = s->dims;
+    return true;
+  }
+  bool ok = s->kind == SINFO_TUPLE, known = true;
+  for (uint32_t k = 0; ok && k < s->n; k++) {
+    ok = s->fields[k]->kind == SINFO_PRIM;
+    known = known && s->fields[k]->value;
+  }
+  if (!ok) {
+    infer_error(ic, n, (int)i, "expected a tuple of prim values for '%s' but got %s",
+                infer_arg_name(ic, n, i), infer_type_text(ic, s));
+    return false;
+  }
+  *count = s->n;
+  if (known) {
+    const Expr **at = ARENA_ARRAY(ic->arena, const Expr *, s->n + 1);
+    for (uint32_t k = 0; k < s->n; k++) at[k] = s->fields[k]->value;
+    *out = at;
+  }
+  return true;
+}
+
+bool infer_need_float(InferCtx *ic, const Node *n, uint32_t i, const SInfo *s) {
+  if (!dtype_known(s->dtype) || dtype_is_float(s->dtype))
+    return true;
+  infer_error(ic, n, (int)i, "expected a float tensor for '%s' but got %s",
+              infer_arg_name(ic, n, i), infer_type_text(ic, s));
+  return false;
+}
+
+bool infer_need_int(InferCtx *ic, const Node *n, uint32_t i, const SInfo *s) {
+  if (!dtype_known(s->dtype) || dtype_is_int(s->dtype))
+    return true;
+  infer_error(ic, n, (int)i, "expected integers for '%s' but got %s", infer_arg_name(ic, n, i),
+              infer_type_text(ic, s));
+  return false;
+}
+
+/* ---- broadcasting and dtypes of two operands ---- */
+bool infer_broadcast(InferCtx *ic, const Node *n, const SInfo *a, const SInfo *b,
+                     const Expr *const **out, int32_t *ndim) {
+  const Expr *one = expr_i64(ic->c, 1);
+  const Expr *const *da = a->kind == SINFO_PRIM ? &one : a->dims;
+  const Expr *const *db = b->kind == SINFO_PRIM ? &one : b->dims;
+  int32_t na = a->kind == SINFO_PRIM ? 1 : a->ndim, nb = b->kind == SINFO_PRIM ? 1 : b->ndim;
+  *out = NULL;
+  *ndim = na < 0 || nb < 0 ? -1 : na > nb ? na : nb;
+  if (!da || !db)
+    return true;
+  const Expr **r = ARENA_ARRAY(ic->arena, const Expr *, *ndim + 1);
+  bool known = true;
+  for (int32_t k = 1; k <= *ndim; k++) {
+    const Expr *x = k <= na ? da[na - k] : one, *y = k <= nb ? db[nb - k] : one;
+    int64_t cx, cy;
+    bool kx = expr_const_int(ic->c, x, &cx), ky = expr_const_int(ic->c, y, &cy);
+    if (kx && cx == 1)
+      r[*ndim - k] = y;
+    else if ((ky && cy == 1) || infer_eq(ic, x, y))
+      r[*ndim - k] = x;
+    else if (kx && ky) {
+      infer_error(ic, n, -1, "operands can't be broadcast: %s and %s", infer_shape_text(ic, a),
+                  infer_shape_text(ic, b));
+      infer_note(ic, n, -1, "dim %d of the one is %lld but dim %d of the other is %lld", na - k,
+                 (long long)cx, nb - k, (long long)cy);
+      return false;
+    } else
+      known = false;
+  }
+  if (known)
+    *out = r;
+  return true;
+}
+
+bool infer_binary_dtype(InferCtx *ic, const Node *n, const SInfo *a, const SInfo *b, DType *out) {
+  *out = DT_UNKNOWN;
+  if (!dtype_known(a->dtype) || !dtype_known(b->dtype))
+    return true;
+  *out = a->dtype;
+  if (dtype_eq(a->dtype, b->dtype) || dtype_is_bool(a->dtype) || dtype_is_bool(b->dtype))
+    return true;
+  char first[32];
+  strncpy(first, dtype_name(a->dtype), sizeof first - 1);
+  first[sizeof first - 1] = 0;
+  infer_error(ic, n, -1, "operands must have the same dtype but have %s and %s", first,
+              dtype_name(b->dtype));
+  return false;
+}
+
+/* ---- axes ---- */
+bool infer_axis(InferCtx *ic, const Node *n, int64_t axis, int32_t ndim, int32_t *out) {
+  if (axis < -ndim || axis >= ndim) {
+    if (ndim)
+      infer_error(ic, n, -1, "axis %lld is out of range for a tensor of rank %d: expected %d to %d",
+                  (long long)axis, ndim, -ndim, ndim - 1);
+    else
+      infer_error(ic, n, -1, "axis %lld is out of range for a tensor of rank 0", (long long)axis);
+    return false;
+  }
+  *out = (int32_t)(axis < 0 ? axis + ndim : axis);
+  return true;
+}
+
+bool infer_axes(InferCtx *ic, const Node *n, IntList axes, int32_t ndim, int32_t *out) {
+  for (int32_t i = 0; i < axes.n; i++) {
+    if (!infer_axis(ic, n, axes.at[i], ndim, &out[i]))
+      return false;
+    for (int32_t k = 0; k < i; k++)
+      if (out[k] == out[i]) {
+        infer_error(ic, n, -1, "axis %d is given twice", out[i]);
+        return false;
+      }
+  }
+  return true;
+}

@@ -1,0 +1,157 @@
+/* What the lowering hooks share: broadcasting loads, conversions, defined integer arithmetic, the
+ * stage of an elementwise operator.
+ *
+ * Nothing here leaves a case to the target: conversions saturate, division by zero gives 0, so that
+ * interpreter, folder and every backend agree. */
+#include "ir/ops/scalar.h"
+
+#include <math.h>
+
+const Expr *te_i64(LowerCtx *lc, int64_t v) { return expr_i64(lc->c, v); }
+
+const Expr *te_load_bcast(LowerCtx *lc, Buffer *b, const Expr *const *idx, uint32_t n) {
+  const Expr *at[TE_MAX_RANK];
+  for (uint32_t i = 0; i < b->ndim; i++) {
+    uint32_t k = n - b->ndim + i;
+    at[i] = expr_is_int(b->shape[i], 1) ? expr_i64(lc->c, 0) : idx[k];
+  }
+  return expr_load(lc->c, b, at, b->ndim);
+}
+
+const Expr *te_operand(LowerCtx *lc, uint32_t i, const Expr *const *idx, uint32_t n) {
+  if (node_in(lc->node, i)->sinfo->kind == SINFO_PRIM)
+    return te_prim(lc, i);
+  return te_load_bcast(lc, te_arg(lc, i), idx, n);
+}
+
+void te_result_begin(LowerCtx *lc, uint32_t k, const char *name) {
+  uint32_t ndim;
+  const Expr *const *shape = te_result_shape(lc, k, &ndim);
+  te_spatial_begin(lc, name ? name : arena_printf(lc->arena, "T_%s", lc->name), shape, ndim,
+                   te_result_dtype(lc, k));
+}
+
+void te_out_value(LowerCtx *lc, const Expr *value) {
+  te_out(lc, te_spatial_end(lc, te_cast(lc->c, lc->stage_dtype, value)));
+}
+
+DType te_acc_dtype(DType d) { return dtype_is_float(d) && d.bits < 32 ? DT_F32 : d; }
+
+const Expr *te_widen(Context *c, const Expr *e) { return expr_cast(c, te_acc_dtype(e->dtype), e); }
+
+const Expr *te_select(Context *c, const Expr *cond, const Expr *a, const Expr *b) {
+  if (cond->kind == EXPR_INT)
+    return cond->i ? a : b;
+  return a == b ? a : expr_select(c, cond, a, b);
+}
+
+/* ---- conversions ---- */
+/* The cast only ever sees values inside the target's range; the rest is chosen around it. Bounds are
+ * powers of two, so exact in float32 and float64. */
+static const Expr *float_to_int(Context *c, DType d, const Expr *e) {
+  const Expr *x = te_widen(c, e);
+  bool uns = dtype_is_uint(d);
+  int64_t min = uns ? 0 : d.bits >= 64 ? INT64_MIN : -(INT64_C(1) << (d.bits - 1));
+  int64_t max = uns ? dtype_wrap(d, -1) : -(min + 1);
+  const Expr *lo = K(uns ? 0.0 : (double)min), *hi = K(ldexp(1.0, uns ? d.bits : d.bits - 1));
+  const Expr *inside = AND(GE(x, lo), LT(x, hi));
+  const Expr *r = expr_cast(c, d, SEL(inside, x, K(0)));
+  r = SEL(GE(x, hi), expr_int(c, d, max), r);
+  return SEL(LT(x, lo), expr_int(c, d, min), r);
+}
+
+const Expr *te_cast(Context *c, DType d, const Expr *e) {
+  if (dtype_eq(d, e->dtype))
+    return e;
+  if (dtype_is_bool(d))
+    return NE(e, expr_lit(c, e->dtype, 0));
+  if (dtype_is_float(e->dtype) && dtype_is_int(d))
+    return float_to_int(c, d, e);
+  if (dtype_is_bool(e->dtype))
+    return SEL(e, expr_lit(c, d, 1), expr_lit(c, d, 0));
+  /* Between two narrow float types, and from wide integers to them, by way of float32. */
+  if (dtype_is_float(d) && d.bits < 32 && !dtype_eq(e->dtype, DT_F32) &&
+      !dtype_eq(e->dtype, DT_F64))
+    return expr_cast(c, d, expr_cast(c, DT_F32, e));
+  return expr_cast(c, d, e);
+}
+
+static DType common_dtype(DType a, DType b) {
+  if (dtype_eq(a, b) || dtype_is_bool(b))
+    return a;
+  if (dtype_is_bool(a))
+    return b;
+  if (dtype_is_float(a) && dtype_is_float(b))
+    return a.bits != b.bits ? (a.bits > b.bits ? a : b) : DT_F32;
+  if (dtype_is_float(a) || dtype_is_float(b)) {
+    DType f = dtype_is_float(a) ? a : b, i = dtype_is_float(a) ? b : a;
+    return f.bits >= 64 || i.bits >= 32 ? DT_F64 : f.bits == 32 || i.bits > 8 ? DT_F32 : f;
+  }
+  if (dtype_is_uint(a) == dtype_is_uint(b))
+    return a.bits > b.bits ? a : b;
+  return DT_I64;
+}
+
+void te_common(Context *c, const Expr **a, const Expr **b) {
+  DType d = common_dtype((*a)->dtype, (*b)->dtype);
+  *a = te_cast(c, d, *a);
+  *b = te_cast(c, d, *b);
+}
+
+/* ---- integers ---- */
+const Expr *te_int_div(Context *c, ExprKind kind, const Expr *a, const Expr *b) {
+  DType d = a->dtype;
+  const Expr *zero = expr_int(c, d, 0), *one = expr_int(c, d, 1);
+  const Expr *by0 = EQ(b, zero);
+  bool rest = kind == EXPR_MOD || kind == EXPR_FLOORMOD;
+  if (dtype_is_uint(d))
+    return SEL(by0, zero, expr_binary(c, kind, a, SEL(by0, one, b)));
+  const Expr *neg = EQ(b, expr_int(c, d, -1));
+  const Expr *r = expr_binary(c, kind, a, SEL(OR(by0, neg), one, b));
+  return SEL(by0, zero, SEL(neg, rest ? zero : SUB(zero, a), r));
+}
+
+/* ---- elementwise stages ---- */
+static const Expr *prim_value(LowerCtx *lc, uint32_t i) {
+  const Expr *e = node_in(lc->node, i)->sinfo->value;
+  if (!e)
+    te_error(lc, "arithmetic on prim values needs their expressions");
+  return e;
+}
+
+static bool prim_result(LowerCtx *lc, const Expr *e) {
+  if (!dtype_eq(e->dtype, lc->node->sinfo->dtype))
+    e = te_cast(lc->c, lc->node->sinfo->dtype, e);
+  Node *p = node_prim(lc->node->func, expr_simplify(lc->c, e), lc->node->span);
+  node_infer(lc->m, NULL, p);
+  te_composite(lc, p);
+  return true;
+}
+
+static bool finish(LowerCtx *lc, const Expr *value) {
+  if (!value)
+    return false;
+  te_out(lc, te_spatial_end(lc, te_cast(lc->c, lc->stage_dtype, value)));
+  return true;
+}
+
+bool te_unary(LowerCtx *lc, Node *n, TeUnary fn) {
+  if (n->sinfo->kind == SINFO_PRIM) {
+    const Expr *x = prim_value(lc, 0), *v = x ? fn(lc, x) : NULL;
+    return v && prim_result(lc, v);
+  }
+  te_result_begin(lc, 0, NULL);
+  return finish(lc, fn(lc, te_widen(lc->c, te_operand(lc, 0, lc->ax, lc->nspatial))));
+}
+
+bool te_binary(LowerCtx *lc, Node *n, TeBinary fn) {
+  if (n->sinfo->kind == SINFO_PRIM) {
+    const Expr *a = prim_value(lc, 0), *b = a ? prim_value(lc, 1) : NULL;
+    const Expr *v = b ? fn(lc, a, b) : NULL;
+    return v && prim_result(lc, v);
+  }
+  te_result_begin(lc, 0, NULL);
+  const Expr *a = te_widen(lc->c, te_operand(lc, 0, lc->ax, lc->nspatial));
+  const Expr *b = te_widen(lc->c, te_operand(lc, 1, lc->ax, lc->nspatial));
+  return finish(lc, fn(lc, a, b));
+}
