@@ -1,0 +1,284 @@
+/* Well-formedness of a module. Every rule has a number, which ends its messages.
+ *
+ * Graph level:
+ *   R1   a name is bound once in a function
+ *   R2   a value is defined before it is used, in a scope around the use
+ *   R3   a dataflow variable that R.output doesn't name isn't used after its block
+ *   R4   a node has struct info and as many operands as its operator takes; edges agree at both ends
+ *   R5   an `if` doesn't stand in a dataflow block
+ *   R6   what has side effects doesn't stand in a pure function or a dataflow block
+ *   R7   a symbolic variable is defined: bare in a parameter, or by a match_cast before
+ *   R8   arguments and out_ty of a call_tir agree with the prim_func's parameters
+ *   R9   arguments of a call agree with the function's parameters
+ *   R10  after LegalizeOps no operator is left but calls, memory forms and structure
+ *   R11  the callee exists
+ *   R12  a function or branch has a result, and the result agrees with the return annotation
+ * Tensor level:
+ *   T1   a variable is defined around its use, and defined once
+ *   T2   a buffer is a parameter, allocated or declared around its use
+ *   T3   a buffer is accessed with one index per dim, all integers
+ *   T4   the two sides of a store agree in dtype and lanes
+ *   T5   blocks stand in schedulable functions only (s_tir)
+ *   T6   a block axis has a value and an integer domain
+ *   T7   a condition is a bool
+ *   T8   the operands of an expression agree in dtype
+ *   T9   loop bounds are integers of the loop variable's type
+ *
+ * Time is linear in the text: what was checked in a scope is not checked again in it.
+ */
+#include "ir/verify_impl.h"
+
+void verify_fail(Verifier *v, Span s, const char *rule, const char *fmt, ...) {
+  v->ok = false;
+  if (diags_full(v->c->diags)) return;
+  Text t = {0};
+  if (v->after) text_printf(&t, "after %s: ", v->after);
+  va_list ap;
+  va_start(ap, fmt);
+  text_vprintf(&t, fmt, ap);
+  va_end(ap);
+  diag_error(v->c->diags, s, "%s [%s]", text_cstr(&t), rule);
+  text_free(&t);
+}
+
+VerifyScope verify_enter(Verifier *v) {
+  VerifyScope s = {v->defined.n, v->scope};
+  v->scope = ++v->next_scope;
+  return s;
+}
+
+void verify_leave(Verifier *v, VerifyScope s) {
+  while (v->defined.n > s.mark) map_setp(&v->visible, vec_pop(&v->defined), NULL);
+  v->scope = s.scope;
+}
+
+void verify_define(Verifier *v, const void *key) {
+  map_setp(&v->visible, key, v);
+  vec_push(v->arena, &v->defined, key);
+}
+
+bool verify_once(Verifier *v, uint64_t kind, uint32_t id) {
+  uint64_t key = hash_mix(hash_mix(kind, id), v->scope);
+  if (map_has(&v->checked, key)) return false;
+  map_set(&v->checked, key, v);
+  return true;
+}
+
+static const char *shown_name(const Node *n) { return n->name ? n->name : "value"; }
+
+/* ---- symbolic variables (R7) ---- */
+
+static void check_sinfo(Verifier *v, Span s, const SInfo *si) {
+  if (!si || !verify_once(v, 2, si->id)) return;
+  if (si->dims)
+    for (int32_t i = 0; i < si->ndim; i++) verify_expr(v, s, si->dims[i], false);
+  if (si->value) verify_expr(v, s, si->value, false);
+  if (si->kind == SINFO_TUPLE)
+    for (uint32_t i = 0; i < si->n; i++) check_sinfo(v, s, si->fields[i]);
+}
+
+/* Variables that stand bare in struct info become defined: a parameter or a match_cast binds them. */
+static void define_bare(Verifier *v, const SInfo *si) {
+  if (si->dims)
+    for (int32_t i = 0; i < si->ndim; i++)
+      if (si->dims[i]->kind == EXPR_VAR && !verify_sees(v, si->dims[i]->var))
+        verify_define(v, si->dims[i]->var);
+  if (si->value && si->value->kind == EXPR_VAR && !verify_sees(v, si->value->var))
+    verify_define(v, si->value->var);
+  if (si->kind == SINFO_TUPLE)
+    for (uint32_t i = 0; i < si->n; i++) define_bare(v, si->fields[i]);
+}
+
+/* ---- uses (R2, R3, R4) ---- */
+
+typedef struct {
+  Verifier *v;
+  const Func *f;
+  StrMap names;
+  bool pure; /* side effects are forbidden here */
+} FuncCheck;
+
+static void check_func(Verifier *v, const Func *f);
+
+static void check_use(FuncCheck *k, const Node *user, uint32_t i);
+
+/* A node without a binding is checked where it is used. */
+static void check_floating(FuncCheck *k, const Node *n) {
+  Verifier *v = k->v;
+  if (!verify_once(v, 1, n->id)) return;
+  for (uint32_t i = 0; i < n->nin; i++) check_use(k, n, i);
+  if (n->op == OP_PRIM_VALUE) verify_expr(v, n->span, n->expr, false);
+  if (n->op == OP_SHAPE_EXPR)
+    for (uint32_t i = 0; i < n->shape.n; i++) verify_expr(v, n->span, n->shape.at[i], false);
+  if (n->op == OP_GLOBAL && !module_find(v->m, n->str))
+    verify_fail(v, n->span, "R11", "the module has no function '%s'", n->str);
+}
+
+static Span use_span(const Node *user, uint32_t i) {
+  return user->in[i].span.file ? user->in[i].span : user->span;
+}
+
+static void check_use(FuncCheck *k, const Node *user, uint32_t i) {
+  Verifier *v = k->v;
+  const Node *d = node_in(user, i);
+  if (!d || user->in[i].user != user) {
+    verify_fail(v, user->span, "R4", "operand %u of '%s' has no definition", i, shown_name(user));
+    return;
+  }
+  if (!d->block && d->op != OP_PARAM) {
+    check_floating(k, d);
+    return;
+  }
+  if (verify_sees(v, d)) return;
+  if (d->block && d->block->dataflow && !d->is_output && d->block != user->block)
+    verify_fail(v, use_span(user, i), "R3",
+                "'%s' is local to its dataflow block; R.output must name it to use it here",
+                shown_name(d));
+  else
+    verify_fail(v, use_span(user, i), "R2", "'%s' is used before it is defined, or out of its scope",
+                shown_name(d));
+}
+
+/* ---- nodes ---- */
+
+static void check_name(FuncCheck *k, const Node *n) {
+  if (!n->name) {
+    verify_fail(k->v, n->span, "R1", "a bound value has no name");
+    return;
+  }
+  if (strmap_has(&k->names, n->name))
+    verify_fail(k->v, n->name_span, "R1", "'%s' is bound twice", n->name);
+  strmap_set(&k->names, n->name, (void *)(uintptr_t)n);
+}
+
+static bool is_dps_call(const Verifier *v, const Node *n) {
+  const Node *callee = n->op == OP_CALL ? node_in(n, 0) : NULL;
+  return callee && callee->op == OP_GLOBAL && module_prim(v->m, callee->str);
+}
+
+static void check_purity(FuncCheck *k, const Node *n) {
+  if (n->op == OP_IF) return; /* its branches are looked at one by one */
+  if (node_op(n)->traits & OPT_MEMORY || is_dps_call(k->v, n)) return; /* destination passing */
+  bool dataflow = n->block->dataflow;
+  if ((!k->pure && !dataflow) || op_is_pure(n)) return;
+  if (dataflow)
+    verify_fail(k->v, n->span, "R6", "'%s' may have side effects, which a dataflow block excludes",
+                n->op == OP_CALL ? "the call" : node_op(n)->name);
+  else
+    verify_fail(k->v, n->span, "R6",
+                "'%s' may have side effects, but function '%s' is pure; say "
+                "@R.function(pure=False)",
+                n->op == OP_CALL ? "the call" : node_op(n)->name, k->f->name);
+}
+
+static void check_legal(FuncCheck *k, const Node *n) {
+  if (!k->v->m->legalized) return;
+  if (node_op(n)->traits & (OPT_STRUCTURAL | OPT_CALL | OPT_MEMORY)) return;
+  verify_fail(k->v, n->span, "R10", "operator R.%s is left after LegalizeOps", node_op(n)->name);
+}
+
+static void check_seq(FuncCheck *k, const Seq *s, Span span);
+
+static void check_node(FuncCheck *k, const Node *n) {
+  Verifier *v = k->v;
+  const OpInfo *o = node_op(n);
+  check_name(k, n);
+  for (uint32_t i = 0; i < n->nin; i++) check_use(k, n, i);
+  if (n->nin < (uint32_t)o->min_args || (o->max_args >= 0 && n->nin > (uint32_t)o->max_args))
+    verify_fail(v, n->span, "R4", "R.%s has %u operands", o->name, n->nin);
+  if (o->nattrs && !n->attrs) verify_fail(v, n->span, "R4", "R.%s has no attributes", o->name);
+  if (n->op == OP_IF && n->block->dataflow)
+    verify_fail(v, n->span, "R5", "an 'if' is not allowed in a dataflow block");
+  check_purity(k, n);
+  check_legal(k, n);
+  if (n->op == OP_PRIM_VALUE) verify_expr(v, n->span, n->expr, false);
+  if (n->op == OP_SHAPE_EXPR)
+    for (uint32_t i = 0; i < n->shape.n; i++) verify_expr(v, n->span, n->shape.at[i], false);
+  if (n->op == OP_MATCH_CAST && n->annot) define_bare(v, n->annot);
+  if (n->op == OP_IF) {
+    check_seq(k, &n->if_.then_, n->span);
+    check_seq(k, &n->if_.else_, n->span);
+  }
+  if (n->op == OP_FUNC && n->local) {
+    verify_define(v, n); /* it may call itself */
+    check_func(v, n->local);
+  }
+  if (!n->sinfo)
+    verify_fail(v, n->span, "R4", "'%s' has no struct info", shown_name(n));
+  else
+    check_sinfo(v, n->name_span, n->sinfo);
+  if (n->op == OP_CALL || o->traits & OPT_CALL) verify_call(v, n);
+}
+
+static void check_seq(FuncCheck *k, const Seq *s, Span span) {
+  Verifier *v = k->v;
+  VerifyScope outer = verify_enter(v);
+  for (const BindingBlock *b = s->first; b; b = b->next) {
+    for (const Node *n = b->first; n; n = n->next) {
+      check_node(k, n);
+      if (n->op != OP_FUNC) verify_define(v, n);
+    }
+    if (!b->dataflow) continue;
+    for (const Node *n = b->first; n; n = n->next)
+      if (!n->is_output) map_setp(&v->visible, n, NULL);
+  }
+  if (!s->yield || s->yield->nin != 1)
+    verify_fail(v, span, "R12", "a function or branch has no result");
+  else
+    check_use(k, s->yield, 0);
+  verify_leave(v, outer);
+}
+
+/* ---- functions ---- */
+
+static void check_result(Verifier *v, const Func *f) {
+  if (!f->body.yield || f->body.yield->nin != 1) return;
+  const SInfo *have = func_result(f)->sinfo;
+  const SInfo *want = f->ret_annot ? f->ret_annot : f->ret;
+  if (!have || !want) return;
+  Text why = {0};
+  if (sinfo_check(v->c, NULL, have, want, &why) == SINFO_FAIL)
+    verify_fail(v, f->ret_span.file ? f->ret_span : f->span, "R12",
+                "the result of '%s' contradicts its return annotation: %s", f->name,
+                text_cstr(&why));
+  text_free(&why);
+}
+
+static void check_func(Verifier *v, const Func *f) {
+  if (!f->check_well_formed) return;
+  bool force_pure = attr_get_bool(f->attrs, "relax.force_pure", false);
+  FuncCheck k = {.v = v, .f = f, .pure = f->pure && !force_pure};
+  strmap_init(&k.names, v->arena);
+  VerifyScope outer = verify_enter(v);
+  for (uint32_t i = 0; i < f->nparams; i++) {
+    const Node *p = f->params[i];
+    check_name(&k, p);
+    verify_define(v, p);
+    if (p->sinfo) define_bare(v, p->sinfo);
+  }
+  for (uint32_t i = 0; i < f->nparams; i++) {
+    const Node *p = f->params[i];
+    if (!p->sinfo)
+      verify_fail(v, p->span, "R4", "parameter '%s' has no struct info", shown_name(p));
+    else
+      check_sinfo(v, p->span, p->sinfo);
+  }
+  check_seq(&k, &f->body, f->span);
+  check_result(v, f);
+  verify_leave(v, outer);
+}
+
+bool module_verify(Module *m, const char *after) {
+  Arena *a = arena_create();
+  Verifier v = {.m = m, .c = m->ctx, .arena = a, .after = after, .ok = true};
+  module_each(m, g) {
+    map_init(&v.visible, a);
+    map_init(&v.checked, a);
+    if (g->kind == GLOBAL_FUNC)
+      check_func(&v, g->func);
+    else if (g->kind == GLOBAL_PRIM)
+      verify_primfunc(&v, g->prim);
+  }
+  arena_free(a);
+  return v.ok;
+}
