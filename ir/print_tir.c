@@ -349,9 +349,9 @@ static void print_let(Printer *p, const Stmt *s, int indent) {
   print_expr(p, s->let.value);
   p->t = t;
   text_puts(t, print_define(p, s->let.var, s->let.var->name));
-  text_puts(t, ": ");
+  text_puts(t, earlier(p) ? ": " : ": T.let["); /* without: a variable that can be set again */
   print_var_type(p, s->let.var);
-  text_printf(t, " = %s\n", text_cstr(&value));
+  text_printf(t, "%s = %s\n", earlier(p) ? "" : "]", text_cstr(&value));
   text_free(&value);
 }
 

@@ -28,6 +28,30 @@ static bool holds_block(const Tree *t) {
   }
 }
 
+/* Counts assignments to plain names. A scalar that is assigned once is a let; more often, a
+ * variable in memory. */
+static void count_assigned(Map *m, const Tree *t) {
+  const Tree *name = NULL;
+  switch ((TreeKind)t->kind) {
+  case TREE_WITH: count_assigned(m, t->at[t->n - 1]); return;
+  case TREE_BLOCK:
+    for (uint32_t i = 0; i < t->n; i++) count_assigned(m, t->at[i]);
+    return;
+  case TREE_FOR: count_assigned(m, t->at[2]); return;
+  case TREE_WHILE: count_assigned(m, t->at[1]); return;
+  case TREE_IF:
+    count_assigned(m, t->at[1]);
+    if (t->at[2]) count_assigned(m, t->at[2]);
+    return;
+  case TREE_ASSIGN:
+  case TREE_ANNOT: name = t->at[0]; break;
+  default: return;
+  }
+  if (name->kind != TREE_NAME) return;
+  uintptr_t n = (uintptr_t)map_getp(m, name->name);
+  map_setp(m, name->name, (void *)(n + 1));
+}
+
 static bool handle_annotation(Sema *s, const Tree *t) {
   const char *m = sema_member(s, t->kind == TREE_CALL ? t->a : t, 'T');
   return m && strcmp(m, "handle") == 0;
@@ -237,6 +261,25 @@ static Stmt *make_let(Sema *s, const Tree *t, const Tree *target, const Expr *va
   return stmt_let(s->m->arena, tree_span(s, t), v, value);
 }
 
+/* x = value or x: T.int32 = value. A name that is assigned again is a variable: memory of one
+ * element, set by each assignment that can see it. */
+static Stmt *make_scalar(Sema *s, const Tree *t, const Tree *target, const Expr *value,
+                         bool declares) {
+  Arena *a = s->m->arena;
+  Binding *old = scope_find(&s->scope, target->name);
+  bool visible = old && !old->hidden && old->kind == BIND_BUFFER && old->buffer->ndim == 0;
+  const Expr **none = ARENA_ARRAY(a, const Expr *, 1);
+  if (visible && !declares) return make_store(s, t, old->buffer, none, value);
+  bool plain = dtype_known(value->dtype) && value->dtype.code != DTYPE_HANDLE;
+  if (!plain || (uintptr_t)map_getp(&s->loop->assigned, target->name) < 2)
+    return make_let(s, t, target, value);
+  Buffer *b = buffer_create(s->ctx, target->name, value->dtype, NULL, 0, "local");
+  b->span = tree_span(s, target);
+  scope_bind(&s->scope, target->name, BIND_BUFFER, b->span)->buffer = b;
+  Stmt *both[2] = {stmt_alloc(a, b->span, b), make_store(s, t, b, none, value)};
+  return stmt_seq(a, both, 2);
+}
+
 /* n = T.int64(): a symbolic variable that a later T.match_buffer defines. */
 static bool declare_var(Sema *s, const Tree *target, const Tree *value) {
   if (value->kind != TREE_CALL || target->kind != TREE_NAME) return false;
@@ -307,7 +350,7 @@ static Stmt *read_assign(Sema *s, const Tree *t, const Tree *target, const Tree 
     bind_bad(s, target);
     return NULL;
   }
-  return make_let(s, t, target, e);
+  return make_scalar(s, t, target, e, false);
 }
 
 static Stmt *read_annotated(Sema *s, const Tree *t) {
@@ -322,6 +365,8 @@ static Stmt *read_annotated(Sema *s, const Tree *t) {
   const Tree *head = type->kind == TREE_CALL || type->kind == TREE_SUBSCRIPT ? type->a : type;
   const char *m = sema_member(s, head, 'T');
   bool let = m && (strcmp(m, "let") == 0 || strcmp(m, "handle") == 0 || strcmp(m, "Ptr") == 0);
+  if (let && type->kind == TREE_SUBSCRIPT && scalar_annotation(s, type->b, &d) && e)
+    e = sema_convert(s, e, d);
   if (!let && !scalar_annotation(s, type, &d)) {
     sema_error(s, type, "expected a scalar type such as T.float32");
     e = NULL;
@@ -340,7 +385,7 @@ static Stmt *read_annotated(Sema *s, const Tree *t) {
     e = expr_int(s->ctx, d, dtype_wrap(d, e->i));
   else if (!let)
     e = sema_convert(s, e, d);
-  return make_let(s, t, target, e);
+  return let ? make_let(s, t, target, e) : make_scalar(s, t, target, e, true);
 }
 
 /* ---- loops ---- */
@@ -792,8 +837,10 @@ static const Tree *written_root(const Tree *body, const Tree **call) {
 void loop_body(Sema *s, Decl *d) {
   PrimFunc *f = d->prim;
   const Tree *body = d->tree->def->body;
-  LoopState l = {.f = f};
+  LoopState l = {.f = f, .has_blocks = holds_block(body)};
   map_init(&l.loops, s->arena);
+  map_init(&l.assigned, s->arena);
+  count_assigned(&l.assigned, body);
   s->prim = f;
   s->loop = &l;
   s->tir = true;

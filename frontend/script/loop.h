@@ -17,8 +17,10 @@ typedef struct BlockState {
 typedef struct LoopState {
   PrimFunc *f;
   BlockState *block;
-  Map loops;      /* loop Var -> Range */
-  uint32_t depth; /* of loops that break and continue can leave */
+  Map loops;       /* loop Var -> Range */
+  bool has_blocks; /* T.alloc_buffer is then a block's, as in the earlier dialect */
+  Map assigned;    /* name -> how often the text assigns it, as pointer-sized numbers */
+  uint32_t depth;  /* of loops that break and continue can leave */
 } LoopState;
 
 /* Statements of a block of text as one statement; never NULL. */

@@ -48,7 +48,8 @@ static bool collect(Sema *s, const Tree *call, uint32_t skip, BufferArgs *a) {
                              (slot[k]->kind == TREE_DICT && !slot[k]->n) ||
                              (slot[k]->kind == TREE_STR && strcmp(slot[k]->str, "default") == 0) ||
                              (tree_const_int(slot[k], &v) && v <= 1));
-    if (slot[k] && !empty) {
+    bool annotations = strcmp(names[k], "annotations") == 0; /* the caller's */
+    if (slot[k] && !empty && !annotations) {
       sema_error(s, slot[k], "'%s' of a buffer is not supported", names[k]);
       ok = false;
     }
@@ -286,7 +287,7 @@ Stmt *loop_read_buffer(Sema *s, const Tree *target, const Tree *call, const char
   if (!b) return NULL;
   Span span = tree_span(s, target);
   bool in_block = strcmp(name, "sblock_alloc_buffer") == 0 ||
-                  (strcmp(name, "alloc_buffer") == 0 && l->f->s_tir);
+                  (strcmp(name, "alloc_buffer") == 0 && l->has_blocks);
   if (in_block) {
     if (!l->block) {
       sema_error(s, call, "T.%s needs a function with blocks (s_tir=True)", name);
@@ -295,7 +296,14 @@ Stmt *loop_read_buffer(Sema *s, const Tree *target, const Tree *call, const char
     vec_push(s->arena, &l->block->allocs, b);
     return NULL;
   }
-  if (strcmp(name, "alloc_buffer") == 0) return stmt_alloc(s->m->arena, span, b);
+  if (strcmp(name, "alloc_buffer") == 0) {
+    Stmt *alloc = stmt_alloc(s->m->arena, span, b);
+    for (uint32_t i = 0; i < call->n; i++)
+      if (call->at[i]->kind == TREE_KEYWORD && strcmp(call->at[i]->name, "annotations") == 0 &&
+          !tree_is_none(call->at[i]->b))
+        alloc->alloc.annotations = sema_attr_dict(s, call->at[i]->b);
+    return alloc;
+  }
   bool aliases = false;
   for (uint32_t i = 0; i < call->n; i++)
     aliases |= call->at[i]->kind == TREE_KEYWORD && strcmp(call->at[i]->name, "data") == 0;

@@ -126,7 +126,14 @@ static const Expr *make_binary(Sema *s, const Tree *t, ExprKind k, const Expr *a
     }
   }
   if (!sema_match_types(s, t, &a, &b)) return NULL;
-  if ((is_bitop(k) || k == EXPR_MOD) && dtype_is_float(a->dtype)) {
+  if (dtype_is_float(a->dtype)) { /* integer division of floats, by what it means */
+    if (k == EXPR_MOD) return expr_call2(s->ctx, INTRIN_fmod, a, b);
+    if (k == EXPR_FLOORDIV || k == EXPR_FLOORMOD) {
+      const Expr *q = expr_call1(s->ctx, INTRIN_floor, expr_div(s->ctx, a, b));
+      return k == EXPR_FLOORDIV ? q : expr_sub(s->ctx, a, expr_mul(s->ctx, q, b));
+    }
+  }
+  if (is_bitop(k) && dtype_is_float(a->dtype)) {
     sema_error(s, t, "this operation needs integers but got %s", dtype_name(a->dtype));
     return NULL;
   }
