@@ -21,23 +21,36 @@ static void put_clean(Text *t, const char *s) {
   }
 }
 
-/* The signature as lines of a comment that has been opened, broken after ", ". */
+/* The signature as lines of a comment that has been opened, broken between parameters and before
+ * the arrow. */
 static void put_signature(Text *t, const char *signature) {
   Text clean = {0};
   put_clean(&clean, signature);
-  const char *p = text_cstr(&clean);
+  const char *line = text_cstr(&clean);
   size_t room = 95;
-  for (;;) {
+  int start = 0; /* depth of brackets at the line's start */
+  bool result = false;
+  while (strlen(line) > room) {
     const char *cut = NULL;
-    for (const char *q = p; *q && (!cut || (size_t)(q - p) < room); q++)
-      if (q[0] == ',' && q[1] == ' ') cut = q + 1;
-    if (strlen(p) <= room || !cut) break;
-    text_putn(t, p, (size_t)(cut - p));
+    int depth = start, cut_depth = 0;
+    for (const char *p = line; *p && (!cut || (size_t)(p - line) < room); p++) {
+      if (*p == '(' || *p == '[') depth++;
+      if (*p == ')' || *p == ']') depth--;
+      bool arrow = depth == 0 && strncmp(p, " -> ", 4) == 0;
+      if (arrow) result = true;
+      if (p > line && (arrow || (*p == ' ' && p[-1] == ',' && depth == 1 && !result))) {
+        cut = p;
+        cut_depth = depth;
+      }
+    }
+    if (!cut) break;
+    text_putn(t, line, (size_t)(cut - line));
     text_puts(t, "\n *     ");
-    p = cut + 1;
+    line = cut + 1;
     room = 91;
+    start = cut_depth;
   }
-  text_puts(t, p);
+  text_puts(t, line);
   text_putc(t, '\n');
   text_free(&clean);
 }
