@@ -1,4 +1,62 @@
 /* From a prim_func's body to lowered loops: the order of the steps. */
 #include "passes/loop/schedule.h"
 
-Stmt *schedule_body(LoopCtx *lc) { return lower_blocks(lc, lc->f->body); }
+const Expr *subst_vars(Context *c, const Map *vars, const Expr *e) {
+  Subst s = {c, vars, NULL};
+  return expr_subst(&s, e);
+}
+
+Stmt *loop_of(LoopCtx *lc, Span sp, Var *v, const Expr *extent, ForKind k, Stmt *body) {
+  int64_t n;
+  if (expr_const_int(lc->c, extent, &n)) {
+    if (n <= 0) return NULL;
+    if (n == 1) {
+      Map m;
+      map_init(&m, lc->tmp);
+      map_setp(&m, v, (void *)i64(lc->c, 0));
+      return stmt_subst(lc->c, lc->a, body, &m, NULL, false);
+    }
+  }
+  return stmt_for(lc->a, sp, v, i64(lc->c, 0), extent, k, body);
+}
+
+void loop_set_parallel(LoopCtx *lc, Stmt *loop, int64_t grain) {
+  loop->loop.kind = FOR_PARALLEL;
+  loop->loop.annotations =
+      attr_with(lc->a, loop->loop.annotations, "relaxc.grain", attr_int(lc->a, grain > 0 ? grain : 1));
+}
+
+Stmt *schedule_body(LoopCtx *lc) {
+  PrimFunc *f = lc->f;
+  if (!f->s_tir || f->body->kind != STMT_BLOCK) return lower_blocks(lc, f->body);
+  SBlock *root = f->body->block;
+  if (root->niters || root->nmatches || root->init || root->predicate)
+    return lower_blocks(lc, f->body);
+  Sched s = {.lc = lc, .c = lc->c, .a = lc->a, .tmp = lc->tmp, .v = lc->v, .root = root};
+  map_init(&s.local, s.tmp);
+  map_init(&s.outside, s.tmp);
+  for (uint32_t i = 0; i < root->nallocs; i++) map_setp(&s.local, root->allocs[i], root->allocs[i]);
+  stages_extract(&s);
+  stages_inline(&s);
+  StmtVec body = {0};
+  Map kept; /* allocations that nests as written use */
+  map_init(&kept, s.tmp);
+  for (uint32_t i = 0; i < s.items.n;) {
+    Item *it = &s.items.at[i];
+    if (it->opaque) {
+      vec_push(s.tmp, &body, lower_blocks(lc, it->opaque));
+      i++;
+      continue;
+    }
+    Group g;
+    i += group_form(&s, i, &g);
+    if (!g.contraction || !contraction_emit(&s, &g, &body)) group_emit(&s, &g, &body);
+  }
+  StmtVec all = {0};
+  for (uint32_t i = 0; i < root->nallocs; i++)
+    if (map_hasp(&lc->flat, root->allocs[i]) || map_hasp(&s.outside, root->allocs[i]) || !s.simple)
+      vec_push(s.tmp, &all, stmt_alloc(lc->a, root->body->span, root->allocs[i]));
+  for (uint32_t i = 0; i < lc->decls.n; i++) vec_push(s.tmp, &all, lc->decls.at[i]);
+  for (uint32_t i = 0; i < body.n; i++) vec_push(s.tmp, &all, body.at[i]);
+  return seq_of(lc->a, &all);
+}

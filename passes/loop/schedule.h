@@ -2,9 +2,111 @@
 #ifndef RELAXC_PASSES_LOOP_SCHEDULE_H
 #define RELAXC_PASSES_LOOP_SCHEDULE_H
 
+#include "ir/facts.h"
 #include "passes/loop/loop.h"
 
+#define MAX_AXES 32
+
+typedef struct {
+  Var *var; /* int64, of this stage only */
+  const Expr *extent;
+} Axis;
+
+typedef enum { RED_NONE, RED_ADD, RED_MUL, RED_MAX, RED_MIN, RED_AND, RED_OR, RED_OTHER } RedKind;
+
+/* for axes: out[oidx] = value, or for a reduction out[oidx] = init, then out[oidx] op= value. */
+typedef struct Stage {
+  const char *name;
+  Span span;
+  Axis axes[MAX_AXES]; /* spatial first, then reduction */
+  uint32_t naxes, nspatial;
+  Buffer *out;
+  const Expr **oidx;  /* each: a constant, or linear in one spatial axis */
+  int32_t *oaxis;     /* per dim of out: the axis when the index is just it, else -1 */
+  const Expr *value;  /* loads with the buffers' own indices */
+  RedKind red;
+  const Expr *init;
+  Var *acc;  /* RED_OTHER: the accumulator in value */
+  bool covers; /* writes every element of out */
+  bool dead;
+} Stage;
+
+/* A stage, or a nest that stays as written. */
+typedef struct {
+  Stage *stage;
+  Stmt *opaque;
+} Item;
+typedef VEC(Item) ItemVec;
+
+/* Stages that share outer loops. */
+typedef struct {
+  Stage **stages;
+  uint32_t n;
+  Axis outer[MAX_AXES]; /* loops common to all */
+  uint32_t nouter;
+  bool contraction; /* stages[0] is one, the others its epilogue */
+} Group;
+
+typedef struct Sched {
+  LoopCtx *lc;
+  Context *c;
+  Arena *a, *tmp;
+  const Variant *v;
+  SBlock *root;
+  ItemVec items;
+  bool simple; /* every buffer is written once, before it is read: stages may move */
+  Map local;   /* root allocations: Buffer -> itself */
+  Map outside; /* Buffer -> non-NULL: must exist in memory after its group */
+} Sched;
+
+/* ---- stage.c ---- */
+/* Splits the root block's body; fills s->items and s->simple. */
+void stages_extract(Sched *s);
+/* Simplifies indices in e, knowing that the axes run from 0 to their extents. */
+const Expr *stage_simplify(Sched *s, const Stage *st, const Expr *e);
+/* Calls fn for each load in e (operands first). */
+typedef void (*LoadFn)(const Expr *load, void *ctx);
+void expr_loads(const Expr *e, LoadFn fn, void *ctx);
+bool stage_reads(const Stage *st, const Buffer *b);
+
+/* ---- inline.c ---- */
+void stages_inline(Sched *s);
+
+/* ---- access.c ---- */
+/* The one-dimensional view of b (declared at the top of the function). */
+Buffer *flat_view(LoopCtx *lc, Buffer *b);
+/* Linear offset of a load's index list, canonical. */
+const Dim *flat_offset(LoopCtx *lc, const Buffer *b, const Expr *const *idx);
+/* All loads in e through flat views. */
+const Expr *flatten_loads(LoopCtx *lc, const Expr *e);
+/* Coefficient of v in d (0 when absent); NULL when d isn't linear in v or the coefficient holds one
+ * of the stage's axes. */
+const Dim *stride_of(LoopCtx *lc, const Stage *st, const Dim *d, const Var *v);
+
+/* ---- group.c ---- */
+/* Forms the group that starts at item i; returns the number of items taken (>= 1). */
+uint32_t group_form(Sched *s, uint32_t i, Group *g);
+
+/* ---- emit.c ---- */
+/* Loops for a group that is no contraction. */
+void group_emit(Sched *s, Group *g, StmtVec *out);
+
+/* ---- contraction.c ---- */
+bool stage_is_contraction(Sched *s, const Stage *st);
+/* false: no tiled form, nothing was emitted. */
+bool contraction_emit(Sched *s, Group *g, StmtVec *out);
+
+/* ---- schedule.c ---- */
 /* The whole body of lc->f as lowered loops. */
 Stmt *schedule_body(LoopCtx *lc);
+/* e with variables replaced (Var -> Expr). */
+const Expr *subst_vars(Context *c, const Map *vars, const Expr *e);
+/* A loop over [0, extent); nothing for a constant extent of 0, just the body (var := 0) for 1. */
+Stmt *loop_of(LoopCtx *lc, Span sp, Var *v, const Expr *extent, ForKind k, Stmt *body);
+/* Marks a loop parallel with at least `grain` iterations per piece. */
+void loop_set_parallel(LoopCtx *lc, Stmt *loop, int64_t grain);
+/* Neutral element of a reduction, or NULL when `init` has to serve (idempotent ones). */
+const Expr *red_identity(Context *c, RedKind k, DType d);
+const Expr *red_combine(Context *c, const Stage *st, const Expr *acc, const Expr *value);
 
 #endif

@@ -128,6 +128,23 @@ static bool elementwise_call(IntrinId f) {
   }
 }
 
+static bool check_call(const Expr *e, void *ctx) {
+  bool *ok = ctx;
+  if (e->kind == EXPR_CALL && e->n && e->intrin != INTRIN_if_then_else &&
+      e->intrin != INTRIN_likely && !elementwise_call((IntrinId)e->intrin))
+    *ok = false;
+  if (e->kind == EXPR_CALL_FUNC || e->kind == EXPR_RAMP || e->kind == EXPR_BROADCAST ||
+      e->kind == EXPR_SHUFFLE || e->kind == EXPR_BUF_DATA || e->kind == EXPR_STR)
+    *ok = false;
+  return *ok;
+}
+
+bool vec_possible(const Expr *e) {
+  bool ok = true;
+  expr_walk(e, check_call, &ok);
+  return ok;
+}
+
 static const Expr *vec_compute(Vec *v, const Expr *e) {
   Context *c = v->c;
   switch ((ExprKind)e->kind) {

@@ -1,0 +1,353 @@
+/* Contractions: recognised from index maps, never from names.
+ *
+ * A sum of products of two loads, whose offsets are linear in all axes: an axis that both operands
+ * and the result have is a batch axis, one of A and C a row axis (m), one of B and C a column axis
+ * (n), one of A and B a reduction axis (k). Matrix products of any layout and broadcast, einsums,
+ * convolutions and users' own loops all come out the same.
+ *
+ * The plan: B packed into panels when there are enough rows to pay for it, or read in place; rows
+ * in balanced tiles (static) or full tiles and one guarded rest (symbolic); blocks of K with the
+ * partial sums in C.
+ */
+#include "passes/loop/contraction.h"
+
+#define PACK_BYTES (128 * 1024)
+#define PACK_ROWS 16
+#define K_BLOCK 768
+#define K_WHOLE 1024 /* up to here K is one block */
+#define PARALLEL_WORK (1 << 19)
+
+static const Expr *factor_load(const Expr *e) {
+  if (e->kind == EXPR_CAST) e = e->arg[0];
+  return e->kind == EXPR_LOAD && !e->has_pred ? e : NULL;
+}
+
+static bool type_fits(const Variant *v, DType d) {
+  if (d.code == DTYPE_FLOAT) return d.bits >= 32 && variant_lanes(v, d) > 1;
+  return dtype_is_int(d) && d.bits >= 32 && variant_lanes(v, d) > 1;
+}
+
+enum { IN_A = 1, IN_B = 2, IN_C = 4 };
+
+/* Which of A, B, C each axis is in; false when an offset isn't linear in it. */
+static bool classify(Sched *s, const Stage *st, const Expr *la, const Expr *lb, uint8_t *in,
+                     bool *unit_c) {
+  LoopCtx *lc = s->lc;
+  const Dim *off[3] = {flat_offset(lc, la->buf, la->arg), flat_offset(lc, lb->buf, lb->arg),
+                       flat_offset(lc, st->out, st->oidx)};
+  for (uint32_t i = 0; i < st->naxes; i++) {
+    in[i] = 0;
+    unit_c[i] = false;
+    if (expr_is_int(st->axes[i].extent, 1)) continue;
+    for (int o = 0; o < 3; o++) {
+      const Dim *k = stride_of(lc, st, off[o], st->axes[i].var);
+      int64_t v;
+      if (!k) return false;
+      if (!dim_is_const(k, &v)) v = 2;
+      if (v) in[i] |= (uint8_t)(1 << o);
+      if (o == 2 && v == 1) unit_c[i] = true;
+    }
+  }
+  return true;
+}
+
+/* The column axis: C is contiguous along it and just one operand has it. */
+static int32_t column_axis(const Stage *st, const uint8_t *in, const bool *unit_c) {
+  for (uint32_t i = 0; i < st->nspatial; i++)
+    if (unit_c[i]) return in[i] == (IN_A | IN_C) || in[i] == (IN_B | IN_C) ? (int32_t)i : -1;
+  return -1;
+}
+
+bool stage_is_contraction(Sched *s, const Stage *st) {
+  if (st->red != RED_ADD || st->value->kind != EXPR_MUL || !type_fits(s->v, st->out->dtype))
+    return false;
+  const Expr *la = factor_load(st->value->arg[0]), *lb = factor_load(st->value->arg[1]);
+  if (!la || !lb || la->buf == st->out || lb->buf == st->out) return false;
+  uint8_t in[MAX_AXES];
+  bool unit_c[MAX_AXES];
+  if (!classify(s, st, la, lb, in, unit_c)) return false;
+  int32_t n = column_axis(st, in, unit_c);
+  if (n < 0) return false;
+  bool any_k = false;
+  for (uint32_t i = 0; i < st->naxes; i++) {
+    if (!in[i]) continue;
+    if (i >= st->nspatial) {
+      if (in[i] != (IN_A | IN_B)) return false;
+      any_k = true;
+    } else if (!(in[i] & IN_C) || in[i] == IN_C) {
+      return false;
+    }
+  }
+  if (!any_k) return false;
+  /* one row against a B that isn't contiguous along n: dot products do better */
+  uint8_t b_bit = in[n] & (IN_A | IN_B);
+  const Expr *lv = b_bit == IN_A ? la : lb;
+  const Dim *stride = stride_of(s->lc, st, flat_offset(s->lc, lv->buf, lv->arg), st->axes[n].var);
+  int64_t one, rows = 1;
+  bool unit = dim_is_const(stride, &one) && one == 1;
+  for (uint32_t i = 0; i < st->nspatial; i++) {
+    int64_t e;
+    if (in[i] == ((IN_A | IN_B | IN_C) & ~b_bit))
+      rows *= expr_const_int(s->c, st->axes[i].extent, &e) ? e : 64;
+  }
+  return unit || rows >= 4;
+}
+
+/* The axis to tile: the last of the longest; a symbolic one counts as long. */
+static int32_t pick_rows(Context *c, const Axis *at, uint32_t n) {
+  int32_t best = -1;
+  int64_t size = -1;
+  for (uint32_t i = 0; i < n; i++) {
+    int64_t e;
+    if (!expr_const_int(c, at[i].extent, &e)) e = 4096;
+    if (e >= size) {
+      size = e;
+      best = (int32_t)i;
+    }
+  }
+  return best;
+}
+
+bool contraction_find(Sched *s, const Group *g, Contraction *con) {
+  const Stage *st = g->stages[0];
+  Context *c = s->c;
+  const Expr *fa = st->value->arg[0], *fb = st->value->arg[1];
+  const Expr *la = factor_load(fa), *lb = factor_load(fb);
+  uint8_t in[MAX_AXES];
+  bool unit_c[MAX_AXES];
+  if (!classify(s, st, la, lb, in, unit_c)) return false;
+  int32_t n = column_axis(st, in, unit_c);
+  if (n < 0) return false;
+  *con = (Contraction){.st = st, .a = fa, .b = fb, .d = st->out->dtype};
+  if (in[n] & IN_A) { /* the column operand is called B */
+    con->a = fb;
+    con->b = fa;
+    for (uint32_t i = 0; i < st->naxes; i++)
+      in[i] = (uint8_t)((in[i] & IN_C) | ((in[i] & IN_A) ? IN_B : 0) | ((in[i] & IN_B) ? IN_A : 0));
+  }
+  con->lanes = variant_lanes(s->v, con->d);
+  con->n = st->axes[n];
+  Axis rows[MAX_AXES];
+  uint32_t nrows = 0;
+  const Dim *kt = dim_const(c, 1);
+  for (uint32_t i = 0; i < st->naxes; i++) {
+    if (!in[i] || (int32_t)i == n) continue;
+    if (i >= st->nspatial) {
+      con->k[con->nk++] = st->axes[i];
+      kt = dim_mul(c, kt, expr_dim(c, st->axes[i].extent));
+    } else if (in[i] == (IN_A | IN_C)) {
+      rows[nrows++] = st->axes[i];
+    } else {
+      con->outer[con->nouter++] = st->axes[i];
+      con->b_outer = true;
+    }
+  }
+  con->ktotal = dim_expr(c, kt, DT_I64);
+  int32_t m = pick_rows(c, rows, nrows);
+  for (uint32_t i = 0; i < nrows; i++)
+    if ((int32_t)i != m) con->outer[con->nouter++] = rows[i];
+  if (m >= 0) con->m = rows[m];
+  const Expr *load = factor_load(con->b);
+  con->b_stride = stride_of(s->lc, st, flat_offset(s->lc, load->buf, load->arg), con->n.var);
+  int64_t one;
+  con->b_unit = dim_is_const(con->b_stride, &one) && one == 1;
+  return true;
+}
+
+/* ---- the plan ---- */
+
+/* Vectors per tile for `rows` rows: enough independent chains, no spills. */
+static uint32_t tile_vectors(const Contraction *con, const Variant *v, uint32_t rows, Context *c) {
+  uint32_t nv = 2;
+  while (nv < 8 && rows * nv < v->fma_chains) nv *= 2;
+  /* with one row the vectors of B are operands in memory */
+  while (nv > 1 && rows * nv + (rows > 1 ? nv + 1 : 2) > v->vector_regs) nv /= 2;
+  int64_t n;
+  if (expr_const_int(c, con->n.extent, &n))
+    while (nv > 1 && (int64_t)(nv / 2 * con->lanes) >= n) nv /= 2;
+  return nv;
+}
+
+/* Rows of the tallest tile with nv vectors. */
+static uint32_t tile_rows(const Variant *v, uint32_t nv) {
+  uint32_t rows = (v->vector_regs - nv - 1) / nv;
+  if (nv == 2) rows = rows & ~1u;
+  return rows > 12 ? 12 : rows;
+}
+
+static void static_rows(Kernel *kn, int64_t m, bool parallel, StmtVec *out) {
+  Context *c = kn->em->c;
+  const Variant *v = kn->em->s->v;
+  uint32_t nv = tile_vectors(kn->con, v, m < 64 ? (uint32_t)m : 64, c);
+  uint32_t max = tile_rows(v, nv);
+  int64_t tiles = (m + max - 1) / max, low = m / tiles, high_count = m % tiles;
+  nv = tile_vectors(kn->con, v, (uint32_t)(high_count ? low + 1 : low), c);
+  if (high_count) {
+    RowSegment seg = {i64(c, 0), i64(c, high_count), (uint32_t)low + 1, false};
+    gemm_segment(kn, &seg, nv, parallel, out);
+  }
+  RowSegment seg = {i64(c, high_count * (low + 1)), i64(c, tiles - high_count), (uint32_t)low, false};
+  gemm_segment(kn, &seg, nv, parallel, out);
+}
+
+static const Expr *compare(Context *c, ExprKind k, const Expr *e, int64_t v) {
+  return expr_binary(c, k, e, i64(c, v));
+}
+
+/* The rest of `rest` rows from `start`: the lowest tile that is tall enough, its other rows off. */
+static Stmt *guarded_rest(Kernel *kn, const Expr *start, const Expr *rest, const uint32_t *heights,
+                          uint32_t n, uint32_t nv, bool parallel) {
+  Context *c = kn->em->c;
+  Arena *a = kn->em->a;
+  Stmt *chain = NULL;
+  for (uint32_t i = 0; i < n; i++) { /* tallest first */
+    StmtVec one = {0};
+    RowSegment seg = {start, i64(c, 1), heights[i], true};
+    gemm_segment(kn, &seg, nv, parallel, &one);
+    Stmt *body = seq_of(a, &one);
+    chain = chain ? stmt_if(a, kn->con->st->span, compare(c, EXPR_LE, rest, heights[i]), body, chain)
+                  : body;
+  }
+  return stmt_if(a, kn->con->st->span, compare(c, EXPR_GT, rest, 0), chain, NULL);
+}
+
+static void symbolic_rows(Kernel *kn, bool few, bool parallel, StmtVec *out) {
+  Context *c = kn->em->c;
+  const Variant *v = kn->em->s->v;
+  const Expr *m = kn->con->m.extent;
+  Span sp = kn->con->st->span;
+  uint32_t nv = tile_vectors(kn->con, v, 64, c), max = tile_rows(v, nv);
+  uint32_t step = max > 8 ? 4 : 2, heights[4], n = 0;
+  if (few) max = max > 8 ? 8 : max;
+  for (uint32_t h = max; h > 0 && n < 3; h = h > step ? h - step : 0) heights[n++] = h;
+  StmtVec many = {0};
+  const Expr *full = expr_simplify(c, expr_floordiv(c, m, i64(c, max)));
+  const Expr *done = expr_simplify(c, expr_mul(c, full, i64(c, max)));
+  if (few) { /* every tile guarded: less code, and rarely more than one */
+    uint32_t low_rows = heights[n - 1];
+    StmtVec low = {0}, high = {0};
+    RowSegment small = {i64(c, 0), expr_min(c, m, i64(c, 1)), low_rows, true}; /* m may be 0 */
+    RowSegment tall = {i64(c, 0), expr_ceildiv(c, m, max), max, true};
+    gemm_segment(kn, &small, nv, parallel, &low);
+    gemm_segment(kn, &tall, nv, parallel, &high);
+    vec_push(kn->em->tmp, &many,
+             stmt_if(kn->em->a, sp, compare(c, EXPR_LE, m, low_rows), seq_of(kn->em->a, &low),
+                     seq_of(kn->em->a, &high)));
+  } else {
+    RowSegment seg = {i64(c, 0), full, max, false};
+    gemm_segment(kn, &seg, nv, parallel, &many);
+    const Expr *rest = expr_simplify(c, expr_sub(c, m, done));
+    vec_push(kn->em->tmp, &many, guarded_rest(kn, done, rest, heights, n, nv, parallel));
+  }
+  /* one row: more columns at a time */
+  StmtVec one = {0};
+  RowSegment row = {i64(c, 0), i64(c, 1), 1, false};
+  gemm_segment(kn, &row, tile_vectors(kn->con, v, 1, c), parallel, &one);
+  Stmt *rows = stmt_if(kn->em->a, sp, compare(c, EXPR_EQ, m, 1), seq_of(kn->em->a, &one),
+                       seq_of(kn->em->a, &many));
+  vec_push(kn->em->tmp, out, rows);
+}
+
+static void emit_rows(Kernel *kn, bool few, bool parallel, StmtVec *out) {
+  const Contraction *con = kn->con;
+  int64_t m = 1;
+  if (con->m.var && !expr_const_int(kn->em->c, con->m.extent, &m)) {
+    symbolic_rows(kn, few, parallel, out);
+    return;
+  }
+  if (m > 0) static_rows(kn, m, parallel, out);
+}
+
+/* All of it from one source of B: the K blocks around the rows. */
+static void emit_blocks(Kernel *kn, bool few, bool parallel, StmtVec *out) {
+  const Contraction *con = kn->con;
+  Context *c = kn->em->c;
+  int64_t k;
+  bool known = expr_const_int(c, con->ktotal, &k);
+  kn->kb = NULL;
+  if (con->nk != 1 || (known && k <= K_WHOLE) || few) {
+    emit_rows(kn, few, parallel, out);
+    return;
+  }
+  int64_t block = K_BLOCK;
+  const Expr *count;
+  if (known) {
+    int64_t n = (k + K_BLOCK - 1) / K_BLOCK;
+    block = ((k + n - 1) / n + 3) / 4 * 4;
+    count = i64(c, (k + block - 1) / block);
+  } else { /* an empty K still has one block: it writes zeros */
+    count = expr_max(c, expr_ceildiv(c, con->ktotal, K_BLOCK), i64(c, 1));
+  }
+  kn->kb = loop_var(c, "kb");
+  kn->k_begin = expr_simplify(c, expr_mul(c, kn->kb->expr, i64(c, block)));
+  kn->k_end = expr_min(c, expr_add(c, kn->k_begin, i64(c, block)), con->ktotal);
+  kn->last_kb = expr_binary(c, EXPR_EQ, kn->kb->expr, expr_sub(c, count, i64(c, 1)));
+  StmtVec body = {0};
+  emit_rows(kn, few, parallel, &body);
+  Stmt *loop = stmt_for(kn->em->a, con->st->span, kn->kb, i64(c, 0), count, FOR_SERIAL,
+                        seq_of(kn->em->a, &body));
+  vec_push(kn->em->tmp, out, loop);
+}
+
+bool contraction_emit(Sched *s, Group *g, StmtVec *out) {
+  Context *c = s->c;
+  Emit em;
+  emit_init(&em, s, g);
+  emit_collapse(&em);
+  Contraction con;
+  if (!contraction_find(s, g, &con)) return false;
+  for (uint32_t i = 0; i < g->n; i++)
+    if (!vec_possible(g->stages[i]->value)) return false;
+  int64_t m = 1, n = -1, k = -1;
+  bool m_known = !con.m.var || expr_const_int(c, con.m.extent, &m);
+  bool n_known = expr_const_int(c, con.n.extent, &n), k_known = expr_const_int(c, con.ktotal, &k);
+  int64_t elem = (int64_t)dtype_bytes(con.d);
+  Kernel kn = {.em = &em, .con = &con};
+  kn.src.width = s->lc->pc->target->panel_lanes * 32 / con.d.bits;
+  bool small_b = n_known && k_known && n * k * elem <= PACK_BYTES;
+  int64_t stride;
+  bool near = dim_is_const(con.b_stride, &stride) && stride > 0 && stride <= 4;
+  bool must = !con.b_unit && !near;     /* in place would gather from far */
+  bool pack = must || (!small_b && !(m_known && m < PACK_ROWS) && !con.b_outer);
+  if (pack && con.b_outer && con.nk > 1) pack = must = false; /* windows overlap: no copy of each */
+  Axis loops[MAX_AXES] = {0};
+  Var *vars[MAX_AXES] = {0};
+  for (uint32_t i = 0; i < con.nouter; i++) {
+    loops[i] = con.outer[i];
+    vars[i] = loop_var(c, loops[i].var->name);
+    emit_bind(&em, loops[i].var, vars[i]->expr);
+  }
+  int64_t work = 1;
+  int64_t sizes[] = {m_known ? m : 64, n_known ? n : 64, k_known ? k : 64};
+  for (int i = 0; i < 3; i++)
+    if (work < (1 << 30)) work *= sizes[i];
+  bool parallel = work >= PARALLEL_WORK || !m_known || !n_known;
+  bool outer_parallel = con.nouter && !pack;
+  if (outer_parallel) parallel = false;
+  StmtVec body = {0};
+  if (pack) {
+    StmtVec packed = {0}, place = {0};
+    kn.src.panels = pack_panels(&em, &con, kn.src.width, &packed);
+    emit_blocks(&kn, false, parallel, &packed);
+    if (!m_known && !must) {
+      kn.src.panels = NULL;
+      emit_blocks(&kn, true, parallel, &place);
+      vec_push(s->tmp, &body,
+               stmt_if(s->a, con.st->span, compare(c, EXPR_LT, con.m.extent, PACK_ROWS),
+                       seq_of(s->a, &place), seq_of(s->a, &packed)));
+    } else {
+      for (uint32_t i = 0; i < packed.n; i++) vec_push(s->tmp, &body, packed.at[i]);
+    }
+  } else {
+    emit_blocks(&kn, false, parallel, &body);
+  }
+  if (!body.n) return true;
+  Stmt *st = seq_of(s->a, &body);
+  for (uint32_t i = con.nouter; st && i-- > 0;) {
+    st = loop_of(s->lc, con.st->span, vars[i], loops[i].extent, FOR_SERIAL, st);
+    if (i == 0 && outer_parallel && st && st->kind == STMT_FOR)
+      loop_set_parallel(s->lc, st, PARALLEL_WORK / (work > 0 ? work : 1) + 1);
+  }
+  if (st) vec_push(s->tmp, out, st);
+  return true;
+}

@@ -1,0 +1,58 @@
+/* A contraction recognised from its index maps, and the shape of its kernel. */
+#ifndef RELAXC_PASSES_LOOP_CONTRACTION_H
+#define RELAXC_PASSES_LOOP_CONTRACTION_H
+
+#include "passes/loop/emit.h"
+
+/* C[batch, m, n] += A[batch, m, k] * B[batch, k, n]; any number of axes of each kind. B is the
+ * operand that has the axis along which C is contiguous. */
+typedef struct {
+  const Stage *st;
+  const Expr *a, *b; /* the factors: loads, perhaps cast */
+  DType d;           /* of the accumulators */
+  uint32_t lanes;    /* of a vector of them */
+  Axis outer[MAX_AXES]; /* batch axes, then m and n axes that aren't tiled */
+  uint32_t nouter;
+  bool b_outer;       /* B has axes among the outer ones */
+  Axis m, n;          /* tiled axes; m.var NULL: a single row */
+  Axis k[MAX_AXES];
+  uint32_t nk;
+  const Expr *ktotal; /* product of the k extents */
+  const Dim *b_stride; /* of n in B */
+  bool b_unit;        /* it is 1 */
+} Contraction;
+
+/* Where a kernel reads B from. */
+typedef struct {
+  Buffer *panels; /* packed: [panel][k][panel_lanes], else NULL: in place */
+  uint32_t width; /* panel_lanes in elements */
+} PanelSource;
+
+/* Rows [start, start + count * height) in tiles of `height`; guard: only rows below m's extent
+ * exist. */
+typedef struct {
+  const Expr *start, *count;
+  uint32_t height;
+  bool guard;
+} RowSegment;
+
+/* ---- contraction.c ---- */
+bool contraction_find(Sched *s, const Group *g, Contraction *con);
+
+/* ---- gemm.c ---- */
+typedef struct {
+  Emit *em;
+  const Contraction *con;
+  PanelSource src;
+  Var *kb;             /* K block loop, or NULL */
+  const Expr *k_begin, *k_end; /* range of the single k axis (kb != NULL) */
+  const Expr *last_kb; /* condition: this is the last K block */
+} Kernel;
+/* Loops over tiles that cover the segment's rows and all columns, with `nv` vectors a tile. */
+void gemm_segment(Kernel *kn, const RowSegment *seg, uint32_t nv, bool parallel, StmtVec *out);
+
+/* ---- pack.c ---- */
+/* Copies B into panels at run time: allocates the buffer and emits the loops. */
+Buffer *pack_panels(Emit *em, const Contraction *con, uint32_t width, StmtVec *out);
+
+#endif

@@ -1,0 +1,58 @@
+/* Emission of a group's stages under a vector state (emit.c, shared with contraction kernels). */
+#ifndef RELAXC_PASSES_LOOP_EMIT_H
+#define RELAXC_PASSES_LOOP_EMIT_H
+
+#include "passes/loop/schedule.h"
+
+/* Which axis runs over lanes; var NULL: none, everything is scalar. */
+typedef struct {
+  Var *var;
+  const Expr *base;
+  uint32_t lanes;
+  const Expr *mask;
+} Lanes;
+
+typedef struct {
+  Buffer *buf;
+  Var *place;        /* stands for its value in prepared expressions */
+  const Expr *value; /* current register: scalar or vector variable, or NULL */
+  bool in_memory;    /* stored at its full index */
+  bool inner;        /* the writer has inner spatial axes: readers load it */
+  Buffer *row;       /* inner, but only a row of it exists at a time */
+  const Stage *writer;
+} Temp;
+
+typedef struct Emit {
+  Sched *s;
+  LoopCtx *lc;
+  Context *c;
+  Arena *a, *tmp;
+  Group *g;
+  Map temps; /* Buffer -> Temp */
+  Map fixed; /* Var -> Expr: collapsed axes, axes bound by loops */
+  Lanes now; /* lanes of the outer vector axis */
+  uint32_t row_lanes; /* lanes per element of row buffers (1: scalar rows) */
+  bool inner_vec;     /* stages may vectorise an inner axis of their own */
+  bool use_mask;
+} Emit;
+
+void emit_init(Emit *em, Sched *s, Group *g);
+/* e with loads through flat views, temporaries as their placeholders, bound axes replaced, indices
+ * simplified. */
+const Expr *emit_prepare(Emit *em, const Expr *e);
+/* A prepared expression under lanes. */
+const Expr *emit_value(Emit *em, const Lanes *ln, const Expr *e);
+/* Makes `value` the register of stage st's result, and stores it where it must exist in memory. */
+void emit_result(Emit *em, const Stage *st, const Lanes *ln, const Expr *value, StmtVec *out);
+/* buf[off] = value under lanes; `off` scalar, in terms of the axes. */
+void emit_store(Emit *em, const Stage *st, const Lanes *ln, Buffer *buf, const Expr *off,
+                const Expr *value, StmtVec *out);
+/* Merges neighbouring outer loops that are contiguous in every access. */
+void emit_collapse(Emit *em);
+/* Binds an axis to a value for what is emitted next. */
+void emit_bind(Emit *em, Var *axis, const Expr *value);
+bool emit_can_mask(const Variant *v, DType d);
+/* Widest and narrowest element among the buffers that the group touches. */
+void group_types(Sched *s, const Group *g, DType *widest, DType *narrowest);
+
+#endif

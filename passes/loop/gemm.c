@@ -1,0 +1,391 @@
+/* Register-tiled kernels of contractions.
+ *
+ *   acc[i, j] = 0
+ *   for k: b[j] = B[k, column + j]; a = A[row + i, k] in all lanes; acc[i, j] += a * b[j]
+ *   epilogue on acc[i, j], stored once
+ *
+ * A tile is `height` rows of `nv` vectors; its accumulators are registers (a local buffer whose
+ * indices are constant once the loops over i and j are unrolled). The loop over k takes four steps
+ * at a time. The last columns are stored under a mask; rows that don't exist read the last row that
+ * does and store nothing. Order: blocks of rows, groups of panels, a panel, its tiles: the block of
+ * A stays in L2, a panel of B in L1.
+ */
+#include "passes/loop/contraction.h"
+
+#define BLOCK_ROWS 96
+#define PANEL_GROUP 4 /* tiles of columns in one parallel piece */
+#define UNROLL_K 4
+#define UNROLL_ALL 12 /* steps of inner k axes that are unrolled whole */
+
+typedef struct {
+  Kernel *kn;
+  const Expr *row; /* first row */
+  const Expr *col; /* first column */
+  uint32_t height, nv;
+  bool guard;
+  bool masked; /* columns at or after n's extent are off */
+  uint32_t full; /* vectors below this index are whole even if masked */
+  Buffer *acc, *va, *vb;
+} Tile;
+
+static const Expr *simp_add(Context *c, const Expr *a, const Expr *b) {
+  return expr_simplify(c, expr_add(c, a, b));
+}
+
+static Buffer *local_vectors(Emit *em, const char *name, DType d, uint32_t n0, uint32_t n1,
+                             StmtVec *out) {
+  const Expr **shape = ARENA_ARRAY(em->c->arena, const Expr *, 2);
+  shape[0] = i64(em->c, n0);
+  shape[1] = i64(em->c, n1);
+  Buffer *b = buffer_create(em->c, name, d, shape, n1 ? 2 : 1, "local");
+  vec_push(em->tmp, out, stmt_alloc(em->a, em->g->stages[0]->span, b));
+  return b;
+}
+
+/* The lanes of vector j (an expression) of the tile. */
+static Lanes tile_lanes(const Tile *t, const Expr *j, bool whole) {
+  const Contraction *con = t->kn->con;
+  Context *c = t->kn->em->c;
+  Lanes ln = {con->n.var, NULL, con->lanes, NULL};
+  ln.base = simp_add(c, t->col, expr_mul(c, j, i64(c, con->lanes)));
+  if (t->masked && !whole) ln.mask = lane_mask(c, ln.base, con->n.extent, con->lanes);
+  return ln;
+}
+
+static const Expr *tile_row(const Tile *t, const Expr *i) {
+  Context *c = t->kn->em->c;
+  const Expr *row = simp_add(c, t->row, i);
+  if (!t->guard) return row;
+  return expr_min(c, row, expr_simplify(c, expr_sub(c, t->kn->con->m.extent, i64(c, 1))));
+}
+
+static Stmt *unrolled(Emit *em, Var *v, uint32_t n, Stmt *body) {
+  return loop_of(em->lc, em->g->stages[0]->span, v, i64(em->c, n), FOR_UNROLL, body);
+}
+
+/* A statement per vector of the tile: a loop where all are alike, else one by one. */
+typedef Stmt *(*VectorFn)(Tile *t, const Expr *j, bool whole, void *ctx);
+static Stmt *each_vector(Tile *t, VectorFn fn, void *ctx) {
+  Emit *em = t->kn->em;
+  StmtVec out = {0};
+  uint32_t whole = t->masked ? t->full : t->nv;
+  if (whole > t->nv) whole = t->nv;
+  uint32_t from[3] = {0, whole, t->nv};
+  for (int p = 0; p < 2; p++) {
+    uint32_t n = from[p + 1] - from[p];
+    if (!n) continue;
+    Var *j = loop_var(em->c, "j");
+    const Expr *je = simp_add(em->c, j->expr, i64(em->c, from[p]));
+    vec_push(em->tmp, &out, unrolled(em, j, n, fn(t, je, p == 0, ctx)));
+  }
+  return seq_of(em->a, &out);
+}
+
+/* B at the k that is bound, vector j. */
+static const Expr *b_vector(Tile *t, const Expr *j, bool whole) {
+  Kernel *kn = t->kn;
+  const Contraction *con = kn->con;
+  Emit *em = kn->em;
+  Context *c = em->c;
+  DType wide = dtype_lanes(con->d, con->lanes);
+  if (!kn->src.panels) {
+    Lanes ln = tile_lanes(t, j, whole);
+    return emit_value(em, &ln, emit_prepare(em, con->b));
+  }
+  const Expr *k = i64(c, 0);
+  for (uint32_t i = 0; i < con->nk; i++)
+    k = expr_add(c, expr_mul(c, k, con->k[i].extent), con->k[i].var->expr);
+  k = subst_vars(c, &em->fixed, k);
+  uint32_t w = kn->src.width, tile = t->nv * con->lanes;
+  const Expr *panel, *lane;
+  const Expr *jl = expr_mul(c, j, i64(c, con->lanes));
+  if (tile <= w) { /* the tile is within a panel */
+    panel = expr_floordiv(c, t->col, i64(c, w));
+    lane = expr_add(c, expr_floormod(c, t->col, i64(c, w)), jl);
+  } else { /* it covers several: constant after unrolling */
+    panel = expr_add(c, expr_floordiv(c, t->col, i64(c, w)), expr_floordiv(c, jl, i64(c, w)));
+    lane = expr_floormod(c, jl, i64(c, w));
+  }
+  const Expr *row = expr_add(c, expr_mul(c, panel, con->ktotal), k);
+  const Expr *off = expr_simplify(c, expr_add(c, expr_mul(c, row, i64(c, w)), lane));
+  off = expr_ramp(c, off, i64(c, 1), con->lanes);
+  const Expr *v = expr_load(c, kn->src.panels, &off, 1);
+  return dtype_eq(v->dtype, wide) ? v : expr_cast(c, wide, v);
+}
+
+static Stmt *load_b(Tile *t, const Expr *j, bool whole, void *ctx) {
+  (void)ctx;
+  return stmt_store(t->kn->em->a, t->kn->con->st->span, t->vb, &j, b_vector(t, j, whole));
+}
+
+typedef struct {
+  const Expr *i;
+} RowCtx;
+
+static Stmt *multiply(Tile *t, const Expr *j, bool whole, void *ctx) {
+  (void)whole;
+  const RowCtx *r = ctx;
+  Context *c = t->kn->em->c;
+  const Expr *zero = i64(c, 0), *at[] = {r->i, j};
+  const Expr *acc = expr_load(c, t->acc, at, 2);
+  const Expr *args[] = {expr_load(c, t->va, &zero, 1), expr_load(c, t->vb, &j, 1), acc};
+  DType d = acc->dtype;
+  const Expr *v = dtype_is_float(d) ? expr_call(c, INTRIN_fma, d, args, 3)
+                                    : expr_add(c, acc, expr_mul(c, args[0], args[1]));
+  return stmt_store(t->kn->em->a, t->kn->con->st->span, t->acc, at, v);
+}
+
+/* One step of k (all k axes are bound). */
+static Stmt *k_step(Tile *t) {
+  Kernel *kn = t->kn;
+  Emit *em = kn->em;
+  Context *c = em->c;
+  const Contraction *con = kn->con;
+  StmtVec out = {0};
+  vec_push(em->tmp, &out, each_vector(t, load_b, NULL));
+  Var *i = loop_var(c, "i");
+  if (con->m.var) emit_bind(em, con->m.var, tile_row(t, i->expr));
+  const Expr *a = emit_prepare(em, con->a), *zero = i64(c, 0);
+  StmtVec row = {0};
+  vec_push(em->tmp, &row, stmt_store(em->a, con->st->span, t->va, &zero, expr_broadcast(c, a, con->lanes)));
+  RowCtx rc = {i->expr};
+  vec_push(em->tmp, &row, each_vector(t, multiply, &rc));
+  vec_push(em->tmp, &out, unrolled(em, i, t->height, seq_of(em->a, &row)));
+  return seq_of(em->a, &out);
+}
+
+/* Loops over k axes [x, nk). */
+static Stmt *k_loops(Tile *t, uint32_t x) {
+  Kernel *kn = t->kn;
+  Emit *em = kn->em;
+  Context *c = em->c;
+  const Contraction *con = kn->con;
+  Span sp = con->st->span;
+  if (x == con->nk) return k_step(t);
+  const Axis *k = &con->k[x];
+  int64_t steps = 1, e;
+  for (uint32_t i = x; i < con->nk; i++)
+    steps = expr_const_int(c, con->k[i].extent, &e) && steps <= UNROLL_ALL ? steps * e : UNROLL_ALL + 1;
+  Var *v = loop_var(c, "k");
+  if (steps <= UNROLL_ALL) {
+    emit_bind(em, k->var, v->expr);
+    Stmt *body = k_loops(t, x + 1);
+    return loop_of(em->lc, sp, v, k->extent, FOR_UNROLL, body);
+  }
+  if (x + 1 < con->nk) {
+    emit_bind(em, k->var, v->expr);
+    Stmt *body = k_loops(t, x + 1);
+    return loop_of(em->lc, sp, v, k->extent, FOR_SERIAL, body);
+  }
+  const Expr *begin = kn->kb ? kn->k_begin : i64(c, 0);
+  const Expr *length = kn->kb ? expr_sub(c, kn->k_end, kn->k_begin) : k->extent;
+  const Expr *four = i64(c, UNROLL_K);
+  const Expr *count = expr_simplify(c, expr_floordiv(c, length, four));
+  StmtVec out = {0};
+  Var *u = loop_var(c, "ku");
+  const Expr *at = expr_add(c, expr_add(c, begin, expr_mul(c, v->expr, four)), u->expr);
+  emit_bind(em, k->var, expr_simplify(c, at));
+  Stmt *body = k_step(t);
+  body = loop_of(em->lc, sp, u, four, FOR_UNROLL, body);
+  Stmt *main = loop_of(em->lc, sp, v, count, FOR_SERIAL, body);
+  if (main) vec_push(em->tmp, &out, main);
+  const Expr *rest = expr_simplify(c, expr_sub(c, length, expr_mul(c, count, four)));
+  if (!expr_is_int(rest, 0)) {
+    Var *r = loop_var(c, "kr");
+    at = expr_add(c, expr_add(c, begin, expr_mul(c, count, four)), r->expr);
+    emit_bind(em, k->var, expr_simplify(c, at));
+    Stmt *tail = loop_of(em->lc, sp, r, rest, FOR_SERIAL, k_step(t));
+    if (tail) vec_push(em->tmp, &out, tail);
+  }
+  return out.n ? seq_of(em->a, &out) : NULL;
+}
+
+/* Where partial sums are kept between K blocks: the last stage's result when it is as wide, so that
+ * no other memory is needed. */
+static const Stage *partial_stage(const Tile *t) {
+  const Group *g = t->kn->em->g;
+  const Stage *last = g->stages[g->n - 1];
+  const Temp *tmp = map_getp(&t->kn->em->temps, last->out);
+  if (g->n > 1 && tmp->in_memory && dtype_eq(last->out->dtype, t->kn->con->d)) return last;
+  return g->stages[0];
+}
+
+static const Expr *partial_offset(Tile *t, const Stage *st) {
+  Emit *em = t->kn->em;
+  return dim_expr(em->c, flat_offset(em->lc, st->out, st->oidx), DT_I64);
+}
+
+static Stmt *init_acc(Tile *t, const Expr *j, bool whole, void *ctx) {
+  const RowCtx *r = ctx;
+  Kernel *kn = t->kn;
+  Emit *em = kn->em;
+  Context *c = em->c;
+  const Contraction *con = kn->con;
+  const Expr *v = expr_broadcast(c, con->st->init, con->lanes);
+  if (kn->kb) {
+    const Stage *st = partial_stage(t);
+    const Expr *off = expr_simplify(c, subst_vars(c, &em->fixed, partial_offset(t, st)));
+    Lanes ln = tile_lanes(t, j, whole);
+    Vec vec;
+    vec_init(&vec, c, em->tmp, ln.var, ln.base, ln.lanes, ln.mask);
+    const Expr *old = vec_full(&vec, expr_load(c, flat_view(em->lc, st->out), &off, 1));
+    v = expr_if_then_else(c, expr_binary(c, EXPR_EQ, kn->kb->expr, i64(c, 0)), v, old);
+  }
+  const Expr *at[] = {r->i, j};
+  return stmt_store(em->a, con->st->span, t->acc, at, v);
+}
+
+static Stmt *store_partial(Tile *t, const Expr *j, bool whole, void *ctx) {
+  const RowCtx *r = ctx;
+  Emit *em = t->kn->em;
+  const Stage *st = partial_stage(t);
+  const Expr *at[] = {r->i, j};
+  Lanes ln = tile_lanes(t, j, whole);
+  StmtVec out = {0};
+  emit_store(em, st, &ln, flat_view(em->lc, st->out), partial_offset(t, st),
+             expr_load(em->c, t->acc, at, 2), &out);
+  return seq_of(em->a, &out);
+}
+
+static Stmt *epilogue(Tile *t, const Expr *j, bool whole, void *ctx) {
+  const RowCtx *r = ctx;
+  Emit *em = t->kn->em;
+  Group *g = em->g;
+  const Expr *at[] = {r->i, j};
+  Lanes ln = tile_lanes(t, j, whole);
+  StmtVec out = {0};
+  for (uint32_t i = 0; i < em->temps.n; i++) ((Temp *)em->temps.entries[i].value)->value = NULL;
+  emit_result(em, g->stages[0], &ln, expr_load(em->c, t->acc, at, 2), &out);
+  for (uint32_t i = 1; i < g->n; i++)
+    emit_result(em, g->stages[i], &ln, emit_value(em, &ln, emit_prepare(em, g->stages[i]->value)), &out);
+  return seq_of(em->a, &out);
+}
+
+/* fn for all rows and vectors; rows that don't exist are skipped when `skip`. */
+static Stmt *each_row(Tile *t, VectorFn fn, bool skip) {
+  Emit *em = t->kn->em;
+  Context *c = em->c;
+  const Contraction *con = t->kn->con;
+  Var *i = loop_var(c, "i");
+  const Expr *row = NULL;
+  if (con->m.var) {
+    row = tile_row(t, i->expr);
+    if (skip && t->guard) row = simp_add(c, t->row, i->expr);
+    emit_bind(em, con->m.var, row);
+  }
+  RowCtx rc = {i->expr};
+  Stmt *body = each_vector(t, fn, &rc);
+  if (skip && t->guard && row)
+    body = stmt_if(em->a, con->st->span, expr_binary(c, EXPR_LT, row, con->m.extent), body, NULL);
+  return unrolled(em, i, t->height, body);
+}
+
+static Stmt *emit_tile(Tile *t) {
+  Kernel *kn = t->kn;
+  Emit *em = kn->em;
+  const Contraction *con = kn->con;
+  StmtVec out = {0};
+  DType wide = dtype_lanes(con->d, con->lanes);
+  emit_bind(em, con->n.var, con->n.var->expr);
+  t->acc = local_vectors(em, "acc", wide, t->height, t->nv, &out);
+  t->va = local_vectors(em, "va", wide, 1, 0, &out);
+  t->vb = local_vectors(em, "vb", wide, t->nv, 0, &out);
+  if (kn->kb) {
+    Temp *tmp = map_getp(&em->temps, partial_stage(t)->out);
+    tmp->in_memory = true;
+  }
+  vec_push(em->tmp, &out, each_row(t, init_acc, false));
+  Stmt *loops = k_loops(t, 0);
+  if (loops) vec_push(em->tmp, &out, loops);
+  Stmt *finish = each_row(t, epilogue, true);
+  if (kn->kb && em->g->n > 1)
+    finish = stmt_if(em->a, con->st->span, kn->last_kb, finish, each_row(t, store_partial, true));
+  vec_push(em->tmp, &out, finish);
+  return seq_of(em->a, &out);
+}
+
+/* ---- loops around tiles ---- */
+
+typedef struct {
+  Kernel *kn;
+  const RowSegment *seg;
+  bool parallel;
+} Sweep;
+
+/* Tiles of columns [first, first + count) of nv vectors each. */
+static void sweep_columns(Sweep *sw, const Expr *first_col, const Expr *count, uint32_t nv, bool masked,
+                          uint32_t full, StmtVec *out) {
+  Kernel *kn = sw->kn;
+  Emit *em = kn->em;
+  Context *c = em->c;
+  LoopCtx *lc = em->lc;
+  Span sp = kn->con->st->span;
+  const RowSegment *seg = sw->seg;
+  uint32_t tb = BLOCK_ROWS / seg->height ? BLOCK_ROWS / seg->height : 1;
+  int64_t nt, np;
+  bool nt_known = expr_const_int(c, seg->count, &nt), np_known = expr_const_int(c, count, &np);
+  if ((nt_known && nt == 0) || (np_known && np == 0)) return;
+  if (nt_known && nt <= (int64_t)tb * 3 / 2) tb = (uint32_t)nt;
+  uint32_t pg = PANEL_GROUP;
+  if (np_known && np < (int64_t)pg) pg = (uint32_t)np;
+  const Expr *nblocks = expr_ceildiv(c, seg->count, tb), *ngroups = expr_ceildiv(c, count, pg);
+  Var *task = loop_var(c, "task"), *pv = loop_var(c, "panel"), *tv = loop_var(c, "tile");
+  const Expr *block = expr_simplify(c, expr_floordiv(c, task->expr, ngroups));
+  const Expr *group = expr_simplify(c, expr_floormod(c, task->expr, ngroups));
+  if (expr_is_int(nblocks, 1)) {
+    block = i64(c, 0);
+    group = task->expr;
+  } else if (expr_is_int(ngroups, 1)) {
+    block = task->expr;
+    group = i64(c, 0);
+  }
+  Var *bv = loop_var(c, "block"), *gv = loop_var(c, "group");
+  const Expr *tile0 = expr_mul(c, bv->expr, i64(c, tb)), *panel0 = expr_mul(c, gv->expr, i64(c, pg));
+  const Expr *tiles = i64(c, tb), *panels = i64(c, pg);
+  if (!nt_known || nt % tb) tiles = expr_min(c, tiles, expr_sub(c, seg->count, tile0));
+  if (!np_known || np % pg) panels = expr_min(c, panels, expr_sub(c, count, panel0));
+  const Expr *row = expr_add(c, tile0, tv->expr);
+  row = expr_add(c, seg->start, expr_mul(c, row, i64(c, seg->height)));
+  const Expr *col = expr_mul(c, expr_add(c, panel0, pv->expr), i64(c, (int64_t)nv * kn->con->lanes));
+  Tile t = {.kn = kn, .row = expr_simplify(c, row), .col = simp_add(c, first_col, col),
+            .height = seg->height, .nv = nv, .guard = seg->guard, .masked = masked, .full = full};
+  Stmt *s = loop_of(lc, sp, tv, tiles, FOR_SERIAL, emit_tile(&t));
+  s = s ? loop_of(lc, sp, pv, panels, FOR_SERIAL, s) : NULL;
+  if (!s) return;
+  Stmt *bound[] = {stmt_let(em->a, sp, bv, block), stmt_let(em->a, sp, gv, group), s};
+  s = stmt_seq(em->a, bound, 3);
+  const Expr *tasks = expr_simplify(c, expr_mul(c, nblocks, ngroups));
+  s = loop_of(lc, sp, task, tasks, FOR_SERIAL, s);
+  if (s && sw->parallel && s->kind == STMT_FOR) {
+    int64_t k = 256, work;
+    expr_const_int(c, kn->con->ktotal, &k);
+    work = (int64_t)tb * seg->height * pg * nv * kn->con->lanes * (k > 0 ? k : 1);
+    loop_set_parallel(lc, s, (1 << 18) / work + 1);
+  }
+  if (s) vec_push(em->tmp, out, s);
+}
+
+void gemm_segment(Kernel *kn, const RowSegment *seg, uint32_t nv, bool parallel, StmtVec *out) {
+  const Contraction *con = kn->con;
+  Context *c = kn->em->c;
+  Sweep sw = {kn, seg, parallel};
+  int64_t n, width = (int64_t)nv * con->lanes;
+  if (expr_const_int(c, con->n.extent, &n)) {
+    int64_t whole = n / width, rest = n % width;
+    sweep_columns(&sw, i64(c, 0), i64(c, whole), nv, false, 0, out);
+    if (!rest) return;
+    uint32_t vectors = (uint32_t)((rest + con->lanes - 1) / con->lanes);
+    sweep_columns(&sw, i64(c, whole * width), i64(c, 1), vectors, rest % con->lanes != 0,
+                  (uint32_t)(rest / con->lanes), out);
+    return;
+  }
+  if (kn->em->s->v->has_mask) { /* one kernel for all columns: masks are free */
+    sweep_columns(&sw, i64(c, 0), expr_ceildiv(c, con->n.extent, width), nv, true, 0, out);
+    return;
+  }
+  const Expr *whole = expr_simplify(c, expr_floordiv(c, con->n.extent, i64(c, width)));
+  const Expr *done = expr_simplify(c, expr_mul(c, whole, i64(c, width)));
+  sweep_columns(&sw, i64(c, 0), whole, nv, false, 0, out);
+  const Expr *rest = expr_ceildiv(c, expr_sub(c, con->n.extent, done), con->lanes);
+  sweep_columns(&sw, done, rest, 1, true, 0, out);
+}

@@ -1,0 +1,154 @@
+/* Stages that run together, one row (one element, one column) at a time.
+ *
+ * A stage joins the group before it when it reads what the group made and both can share loops:
+ * axes correspond where the reader indexes a temporary of the group by a plain axis in the place of
+ * the writer's axis. Axes that correspond in all stages become the group's outer loops; the others
+ * run inside, stage by stage. So softmax over rows is one loop over rows with four loops in it, and
+ * an elementwise stage behind a reduction is its epilogue. A contraction takes an elementwise
+ * epilogue only.
+ */
+#include "passes/loop/schedule.h"
+
+#define MAX_STAGES 64
+#define MAX_INNER 65536 /* elements of the inner loops when joining makes them grow */
+
+typedef struct {
+  Sched *s;
+  Group *g;
+  const Stage *st;
+  int32_t map[MAX_AXES]; /* axis of st -> outer loop, or -1 */
+  bool drop[MAX_AXES];   /* outer loops that can't be shared */
+  bool linked;
+} Join;
+
+/* Axis of `st` that stands for outer loop o, by way of the group's numbering: stages' axes are
+ * renamed to the outer loops' variables on joining. */
+static int32_t axis_by_var(const Stage *st, const Var *v) {
+  for (uint32_t i = 0; i < st->naxes; i++)
+    if (st->axes[i].var == v) return (int32_t)i;
+  return -1;
+}
+
+static int32_t outer_by_var(const Group *g, const Var *v) {
+  for (uint32_t i = 0; i < g->nouter; i++)
+    if (g->outer[i].var == v) return (int32_t)i;
+  return -1;
+}
+
+static void link_load(const Expr *load, void *ctx) {
+  Join *j = ctx;
+  Group *g = j->g;
+  for (uint32_t k = 0; k < g->n; k++) {
+    const Stage *p = g->stages[k];
+    if (p->out != load->buf) continue;
+    j->linked = true;
+    bool seen[MAX_AXES] = {false};
+    for (uint32_t d = 0; d < load->n; d++) {
+      if (p->oaxis[d] < 0) continue;
+      int32_t o = outer_by_var(g, p->axes[p->oaxis[d]].var);
+      if (o < 0) continue;
+      seen[o] = true;
+      const Expr *x = load->arg[d];
+      int32_t a = x->kind == EXPR_VAR ? axis_by_var(j->st, x->var) : -1;
+      bool ok = a >= 0 && (uint32_t)a < j->st->nspatial &&
+                expr_proved_eq(j->s->c, j->st->axes[a].extent, g->outer[o].extent);
+      if (ok && j->map[a] >= 0 && j->map[a] != o) ok = false;
+      for (uint32_t b = 0; ok && b < j->st->naxes; b++)
+        if (j->map[b] == o && (int32_t)b != a) ok = false;
+      if (ok) j->map[a] = o;
+      else j->drop[o] = true;
+    }
+    /* an outer loop that the temporary's index doesn't show (written at a shifted place) */
+    for (uint32_t o = 0; o < g->nouter; o++)
+      if (!seen[o] && axis_by_var(p, g->outer[o].var) >= 0) j->drop[o] = true;
+  }
+}
+
+/* Product of the extents of st's axes that are no shared outer loop, when it is small or one
+ * symbolic axis. */
+static bool inner_is_small(Sched *s, const Stage *st, const int32_t *map, const bool *drop) {
+  int64_t n = 1;
+  uint32_t symbolic = 0;
+  for (uint32_t i = 0; i < st->naxes; i++) {
+    if (map[i] >= 0 && !drop[map[i]]) continue;
+    int64_t e;
+    if (!expr_const_int(s->c, st->axes[i].extent, &e)) symbolic++;
+    else n *= e > 0 && n <= MAX_INNER ? e : 1;
+  }
+  return symbolic <= 1 && n <= MAX_INNER;
+}
+
+static void rename_axes(Sched *s, Stage *st, const Map *vars) {
+  Context *c = s->c;
+  st->value = subst_vars(c, vars, st->value);
+  for (uint32_t i = 0; i < st->out->ndim; i++) st->oidx[i] = subst_vars(c, vars, st->oidx[i]);
+  for (uint32_t i = 0; i < st->naxes; i++) {
+    const Expr *e = map_getp(vars, st->axes[i].var);
+    if (e) st->axes[i].var = e->var;
+  }
+}
+
+/* Axes of extent 1 share nothing worth it and would block a match. */
+static bool is_unit(const Axis *a) { return expr_is_int(a->extent, 1); }
+
+static bool try_join(Sched *s, Group *g, Stage *st) {
+  if (g->n == MAX_STAGES || stage_is_contraction(s, st)) return false;
+  Join j = {.s = s, .g = g, .st = st};
+  for (uint32_t i = 0; i < MAX_AXES; i++) j.map[i] = -1;
+  expr_loads(st->value, link_load, &j);
+  if (!j.linked) return false;
+  uint32_t kept = 0;
+  bool shrinks = false;
+  for (uint32_t o = 0; o < g->nouter; o++) {
+    bool has = false;
+    for (uint32_t i = 0; i < st->naxes; i++) has |= j.map[i] == (int32_t)o;
+    if (!has) j.drop[o] = true;
+    if (j.drop[o]) shrinks = true;
+    else kept++;
+  }
+  if (g->contraction) {
+    if (shrinks || st->red != RED_NONE) return false;
+    for (uint32_t i = 0; i < st->naxes; i++)
+      if (j.map[i] < 0 && !is_unit(&st->axes[i])) return false;
+  }
+  if (!kept && g->nouter) return false;
+  if (!kept) { /* all scalars: nothing to share, but an epilogue of scalars may follow */
+    for (uint32_t i = 0; i < st->naxes; i++)
+      if (!is_unit(&st->axes[i])) return false;
+  }
+  if (shrinks) {
+    for (uint32_t k = 0; k < g->n; k++) {
+      int32_t map[MAX_AXES];
+      for (uint32_t i = 0; i < g->stages[k]->naxes; i++)
+        map[i] = outer_by_var(g, g->stages[k]->axes[i].var);
+      if (!inner_is_small(s, g->stages[k], map, j.drop)) return false;
+    }
+    if (!inner_is_small(s, st, j.map, j.drop)) return false;
+  }
+  Map vars;
+  map_init(&vars, s->tmp);
+  for (uint32_t i = 0; i < st->naxes; i++)
+    if (j.map[i] >= 0 && !j.drop[j.map[i]])
+      map_setp(&vars, st->axes[i].var, (void *)g->outer[j.map[i]].var->expr);
+  rename_axes(s, st, &vars);
+  uint32_t w = 0;
+  for (uint32_t o = 0; o < g->nouter; o++)
+    if (!j.drop[o]) g->outer[w++] = g->outer[o];
+  g->nouter = w;
+  g->stages[g->n++] = st;
+  return true;
+}
+
+uint32_t group_form(Sched *s, uint32_t i, Group *g) {
+  *g = (Group){0};
+  g->stages = ARENA_ARRAY(s->tmp, Stage *, MAX_STAGES);
+  Stage *st = s->items.at[i].stage;
+  g->stages[g->n++] = st;
+  g->contraction = stage_is_contraction(s, st);
+  for (uint32_t k = 0; k < st->nspatial; k++)
+    if (!is_unit(&st->axes[k])) g->outer[g->nouter++] = st->axes[k];
+  uint32_t n = 1;
+  if (!s->simple) return n;
+  while (i + n < s->items.n && s->items.at[i + n].stage && try_join(s, g, s->items.at[i + n].stage)) n++;
+  return n;
+}
