@@ -618,6 +618,7 @@ again:
         TOKEN(TOK_SCRIPT_YYerror);
       }
       p->cursor = p->limit;
+      p->fresh_line = false; /* there is no token that could start a statement */
       loc->begin = loc->end = offset_of(p, p->limit);
       if (p->n_brackets) {
         OpenBracket b = p->brackets[p->n_brackets - 1];
