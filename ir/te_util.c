@@ -35,6 +35,16 @@ void te_out_value(LowerCtx *lc, const Expr *value) {
   te_out(lc, te_spatial_end(lc, te_cast(lc->c, lc->stage_dtype, value)));
 }
 
+bool te_need_equal(LowerCtx *lc, const Expr *a, const Expr *b, const char *what) {
+  if (expr_proved_eq(lc->c, a, b))
+    return true;
+  InferCtx ic = {lc->c, lc->m, NULL, lc->arena};
+  te_error(lc, "can't prove that %s agree: %s and %s", what, infer_expr_text(&ic, a),
+           infer_expr_text(&ic, b));
+  diag_note(lc->c->diags, lc->node->span, "R.match_cast states that a dim has some value");
+  return false;
+}
+
 DType te_acc_dtype(DType d) { return dtype_is_float(d) && d.bits < 32 ? DT_F32 : d; }
 
 const Expr *te_widen(Context *c, const Expr *e) { return expr_cast(c, te_acc_dtype(e->dtype), e); }

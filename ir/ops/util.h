@@ -61,6 +61,8 @@ DType te_acc_dtype(DType d);
 /* Value conversions of R.astype: floats to integers saturate and NaN gives 0, to bool compares. */
 const Expr *te_cast(Context *c, DType d, const Expr *e);
 const Expr *te_i64(LowerCtx *lc, int64_t v);
+/* Two dims that must be equal for the operator to be right: refuses where that can't be proved. */
+bool te_need_equal(LowerCtx *lc, const Expr *a, const Expr *b, const char *what);
 /* cond ? a : b, folded where cond is a literal. */
 const Expr *te_select(Context *c, const Expr *cond, const Expr *a, const Expr *b);
 /* Integer quotient or remainder (DIV, MOD, FLOORDIV, FLOORMOD) defined for every operand: 0 for a

@@ -1,0 +1,298 @@
+/* Convolutions of one to three axes, any order of axes, groups.
+ *
+ * A convolution is a padding stage, where needed, and one block out = out + data * weight whose sum
+ * runs over input channel and window; from its index maps the scheduler recognises the contraction.
+ * The transposed one first spreads the data (zeros between the elements), and then is an ordinary
+ * convolution with the kernel reversed. float16 and bfloat16 sum in float32. */
+#include "ir/ops/window.h"
+
+/* All ranks have the same attributes in the same order. */
+_Static_assert(sizeof(nn_conv1d_attrs) == sizeof(nn_conv3d_attrs), "read through nn_conv2d_attrs");
+_Static_assert(sizeof(nn_conv1d_transpose_attrs) == sizeof(nn_conv3d_transpose_attrs),
+               "read through nn_conv2d_transpose_attrs");
+
+static uint32_t spatial_axes(OpId op) {
+  return op == OP_nn_conv1d || op == OP_nn_conv1d_transpose   ? 1
+         : op == OP_nn_conv2d || op == OP_nn_conv2d_transpose ? 2
+                                                              : 3;
+}
+
+typedef struct {
+  uint32_t nd;
+  Layout data, kernel, out;
+  Window w;
+  int64_t groups;
+  int64_t extra[WINDOW_MAX]; /* output_padding */
+} Conv;
+
+static bool read_layouts(InferCtx *ic, const Node *n, Conv *v, const char *data, const char *kernel,
+                         const char *out) {
+  return layout_read(ic, n, "data_layout", data, v->nd, false, &v->data) &&
+         layout_read(ic, n, "kernel_layout", kernel, v->nd, true, &v->kernel) &&
+         layout_read(ic, n, "out_layout", out ? out : data, v->nd, false, &v->out);
+}
+
+static bool read_conv(InferCtx *ic, const Node *n, Conv *v) {
+  *v = (Conv){.nd = spatial_axes(n->op)};
+  if (n->op == OP_nn_conv1d || n->op == OP_nn_conv2d || n->op == OP_nn_conv3d) {
+    const nn_conv2d_attrs *a = n->attrs;
+    v->groups = a->groups;
+    return read_layouts(ic, n, v, a->data_layout, a->kernel_layout, a->out_layout) &&
+           window_read(ic, n, v->nd, a->strides, a->padding, a->dilation, &v->w);
+  }
+  const nn_conv2d_transpose_attrs *a = n->attrs;
+  Window extra;
+  IntList one = {1, (const int64_t[]){1}};
+  v->groups = a->groups;
+  if (!read_layouts(ic, n, v, a->data_layout, a->kernel_layout, a->out_layout) ||
+      !window_read(ic, n, v->nd, a->strides, a->padding, a->dilation, &v->w) ||
+      !window_read(ic, n, v->nd, one, a->output_padding, one, &extra))
+    return false;
+  for (uint32_t i = 0; i < v->nd; i++) {
+    v->extra[i] = extra.before[i];
+    if (v->extra[i] >= v->w.stride[i]) {
+      infer_error(ic, n, -1, "output_padding %lld must be less than the stride %lld",
+                  (long long)v->extra[i], (long long)v->w.stride[i]);
+      return false;
+    }
+  }
+  return true;
+}
+
+/* Operands, ranks, dtype; false after an error. */
+static bool check_operands(InferCtx *ic, const Node *n, const Conv *v, DType out_dtype,
+                           const SInfo **x, const SInfo **w, DType *d) {
+  *x = infer_tensor_arg(ic, n, 0);
+  *w = *x ? infer_tensor_arg(ic, n, 1) : NULL;
+  *d = out_dtype;
+  if (!*w || (!dtype_known(*d) && !infer_binary_dtype(ic, n, *x, *w, d)))
+    return false;
+  for (uint32_t i = 0; i < 2; i++) {
+    const SInfo *s = i ? *w : *x;
+    if (s->ndim >= 0 && s->ndim != (int32_t)v->data.ndim) {
+      infer_error(ic, n, (int)i, "expected rank %u for '%s' but got %s", v->data.ndim,
+                  infer_arg_name(ic, n, i), infer_shape_text(ic, s));
+      return false;
+    }
+  }
+  if (v->groups <= 0) {
+    infer_error(ic, n, -1, "groups must be positive but is %lld", (long long)v->groups);
+    return false;
+  }
+  return true;
+}
+
+static bool divisible(InferCtx *ic, const Node *n, const Expr *channels, int64_t groups,
+                      const char *what) {
+  int64_t v;
+  if (!expr_const_int(ic->c, channels, &v) || v % groups == 0)
+    return true;
+  infer_error(ic, n, -1, "the %lld %s channels can't be divided into %lld groups", (long long)v,
+              what, (long long)groups);
+  return false;
+}
+
+static bool same_channels(InferCtx *ic, const Node *n, const SInfo *x, const SInfo *w,
+                          const Expr *have, const Expr *want) {
+  if (!infer_ne(ic, have, want))
+    return true;
+  infer_error(ic, n, -1, "data %s and weight %s don't fit", infer_shape_text(ic, x),
+              infer_shape_text(ic, w));
+  infer_note(ic, n, -1, "the data has %s channels but the weight takes %s",
+             infer_expr_text(ic, have), infer_expr_text(ic, want));
+  return false;
+}
+
+static bool not_negative(InferCtx *ic, const Node *n, const Expr *extent, const SInfo *x,
+                         const SInfo *w) {
+  int64_t v;
+  if (!expr_const_int(ic->c, extent, &v) || v >= 0)
+    return true;
+  infer_error(ic, n, -1, "the window of %s doesn't fit into %s", infer_shape_text(ic, w),
+              infer_shape_text(ic, x));
+  return false;
+}
+
+const SInfo *infer_conv(InferCtx *ic, Node *n) {
+  Context *c = ic->c;
+  Conv v;
+  const SInfo *x, *w;
+  DType d;
+  if (!read_conv(ic, n, &v) ||
+      !check_operands(ic, n, &v, ((nn_conv2d_attrs *)n->attrs)->out_dtype, &x, &w, &d))
+    return NULL;
+  const Expr *groups = expr_i64(c, v.groups);
+  if (w->dims && !divisible(ic, n, w->dims[v.kernel.n], v.groups, "output"))
+    return NULL;
+  if (!x->dims || !w->dims)
+    return sinfo_tensor_ndim(c, (int32_t)v.out.ndim, d);
+  const Expr *want = expr_simplify(c, MUL(w->dims[v.kernel.c], groups));
+  if (!same_channels(ic, n, x, w, x->dims[v.data.c], want))
+    return NULL;
+  const Expr *dims[WINDOW_MAX + 2];
+  dims[v.out.n] = x->dims[v.data.n];
+  dims[v.out.c] = w->dims[v.kernel.n];
+  for (uint32_t i = 0; i < v.nd; i++) {
+    const Expr *e = window_extent(ic, &v.w, i, x->dims[v.data.at[i]], w->dims[v.kernel.at[i]]);
+    if (!not_negative(ic, n, e, x, w))
+      return NULL;
+    dims[v.out.at[i]] = e;
+  }
+  return sinfo_tensor(c, dims, v.out.ndim, d);
+}
+
+/* Output channel o belongs to group o // size; the whole when there is just one. */
+static const Expr *in_group(LowerCtx *lc, const Expr *o, const Expr *size, const Expr *each,
+                            int64_t groups, const Expr *k) {
+  Context *c = lc->c;
+  if (groups == 1)
+    return k;
+  return expr_simplify(c, ADD(MUL(expr_floordiv(c, o, size), each), k));
+}
+
+static bool finish(LowerCtx *lc, Buffer *r) {
+  if (dtype_eq(r->dtype, te_result_dtype(lc, 0))) {
+    te_out(lc, r);
+    return true;
+  }
+  te_result_begin(lc, 0, "compute");
+  te_out_value(lc, te_load(lc, r, lc->ax));
+  return true;
+}
+
+bool lower_conv(LowerCtx *lc, Node *n) {
+  Context *c = lc->c;
+  InferCtx ic = {c, lc->m, NULL, lc->arena};
+  Conv v;
+  if (!read_conv(&ic, n, &v))
+    return false;
+  Buffer *x = te_arg(lc, 0), *w = te_arg(lc, 1);
+  const Expr *each = w->shape[v.kernel.c], *groups = te_i64(lc, v.groups);
+  const Expr *size = expr_simplify(c, expr_floordiv(c, w->shape[v.kernel.n], groups));
+  if (!te_need_equal(lc, x->shape[v.data.c], expr_simplify(c, MUL(each, groups)),
+                     "the channels of data and weight") ||
+      !te_need_equal(lc, w->shape[v.kernel.n], expr_simplify(c, MUL(size, groups)),
+                     "output channels and groups"))
+    return false;
+  x = window_pad(lc, x, &v.data, &v.w, NULL, expr_lit(c, x->dtype, 0));
+  const Expr *red[WINDOW_MAX + 1] = {each};
+  for (uint32_t i = 0; i < v.nd; i++) red[i + 1] = w->shape[v.kernel.at[i]];
+  uint32_t ndim;
+  const Expr *const *shape = te_result_shape(lc, 0, &ndim);
+  DType acc = te_acc_dtype(te_result_dtype(lc, 0));
+  te_reduce_begin(lc, arena_printf(lc->arena, "%s_%s", lc->name, v.data.c == 1 ? "nchw" : "nhwc"),
+                  shape, ndim, acc, red, v.nd + 1);
+  const Expr *ix[WINDOW_MAX + 2], *iw[WINDOW_MAX + 2], *const *k = lc->ax + ndim;
+  const Expr *o = lc->ax[v.out.c];
+  ix[v.data.n] = lc->ax[v.out.n];
+  ix[v.data.c] = in_group(lc, o, size, each, v.groups, k[0]);
+  iw[v.kernel.n] = o;
+  iw[v.kernel.c] = k[0];
+  for (uint32_t i = 0; i < v.nd; i++) {
+    const Expr *at = MUL(lc->ax[v.out.at[i]], te_i64(lc, v.w.stride[i]));
+    ix[v.data.at[i]] = ADD(at, MUL(k[i + 1], te_i64(lc, v.w.dilation[i])));
+    iw[v.kernel.at[i]] = k[i + 1];
+  }
+  const Expr *a = te_cast(c, acc, te_load(lc, x, ix)), *b = te_cast(c, acc, te_load(lc, w, iw));
+  return finish(lc, te_reduce_end(lc, TE_SUM, MUL(a, b)));
+}
+
+/* ---- transposed ---- */
+static const Expr *transposed_extent(Context *c, const Conv *v, uint32_t i, const Expr *dim,
+                                     const Expr *k) {
+  const Expr *one = expr_i64(c, 1);
+  const Expr *e = MUL(SUB(dim, one), expr_i64(c, v->w.stride[i]));
+  e = ADD(e, MUL(SUB(k, one), expr_i64(c, v->w.dilation[i])));
+  return expr_simplify(c, ADD(e, expr_i64(c, v->extra[i] + 1 - v->w.before[i] - v->w.after[i])));
+}
+
+const SInfo *infer_conv_transpose(InferCtx *ic, Node *n) {
+  Context *c = ic->c;
+  Conv v;
+  const SInfo *x, *w;
+  DType d;
+  if (!read_conv(ic, n, &v) ||
+      !check_operands(ic, n, &v, ((nn_conv2d_transpose_attrs *)n->attrs)->out_dtype, &x, &w, &d))
+    return NULL;
+  if (w->dims && !divisible(ic, n, w->dims[v.kernel.c], v.groups, "input"))
+    return NULL;
+  if (!x->dims || !w->dims)
+    return sinfo_tensor_ndim(c, (int32_t)v.out.ndim, d);
+  if (!same_channels(ic, n, x, w, x->dims[v.data.c], w->dims[v.kernel.c]))
+    return NULL;
+  const Expr *dims[WINDOW_MAX + 2];
+  dims[v.out.n] = x->dims[v.data.n];
+  dims[v.out.c] = expr_simplify(c, MUL(w->dims[v.kernel.n], expr_i64(c, v.groups)));
+  for (uint32_t i = 0; i < v.nd; i++) {
+    const Expr *e = transposed_extent(c, &v, i, x->dims[v.data.at[i]], w->dims[v.kernel.at[i]]);
+    if (!not_negative(ic, n, e, x, w))
+      return NULL;
+    dims[v.out.at[i]] = e;
+  }
+  return sinfo_tensor(c, dims, v.out.ndim, d);
+}
+
+/* Data with stride - 1 zeros between its elements and a border of dilation * (kernel - 1) - padding. */
+static Buffer *spread(LowerCtx *lc, Buffer *x, Buffer *w, const Conv *v) {
+  Context *c = lc->c;
+  uint32_t ndim;
+  const Expr *const *out = te_result_shape(lc, 0, &ndim);
+  const Expr *shape[WINDOW_MAX + 2], *reach[WINDOW_MAX];
+  for (uint32_t i = 0; i < x->ndim; i++) shape[i] = x->shape[i];
+  for (uint32_t i = 0; i < v->nd; i++) {
+    const Expr *k = SUB(w->shape[v->kernel.at[i]], te_i64(lc, 1));
+    reach[i] = expr_simplify(c, MUL(k, te_i64(lc, v->w.dilation[i])));
+    shape[v->data.at[i]] = expr_simplify(c, ADD(out[v->out.at[i]], reach[i]));
+  }
+  te_spatial_begin(lc, "data_spread", shape, x->ndim, x->dtype);
+  const Expr *idx[WINDOW_MAX + 2], *inside = NULL;
+  for (uint32_t i = 0; i < x->ndim; i++) idx[i] = lc->ax[i];
+  for (uint32_t i = 0; i < v->nd; i++) {
+    uint32_t at = v->data.at[i];
+    const Expr *stride = te_i64(lc, v->w.stride[i]), *zero = te_i64(lc, 0);
+    const Expr *p = SUB(reach[i], te_i64(lc, v->w.before[i]));
+    const Expr *q = expr_simplify(c, SUB(lc->ax[at], p));
+    idx[at] = expr_simplify(c, expr_floordiv(c, q, stride));
+    const Expr *in = AND(GE(q, zero), LT(idx[at], x->shape[at]));
+    if (v->w.stride[i] > 1)
+      in = AND(in, EQ(expr_floormod(c, q, stride), zero));
+    inside = inside ? AND(inside, in) : in;
+  }
+  const Expr *value = te_load(lc, x, idx);
+  return te_spatial_end(lc, expr_if_then_else(c, inside, value, expr_lit(c, x->dtype, 0)));
+}
+
+bool lower_conv_transpose(LowerCtx *lc, Node *n) {
+  Context *c = lc->c;
+  InferCtx ic = {c, lc->m, NULL, lc->arena};
+  Conv v;
+  if (!read_conv(&ic, n, &v))
+    return false;
+  Buffer *x = te_arg(lc, 0), *w = te_arg(lc, 1);
+  const Expr *size = w->shape[v.kernel.n], *groups = te_i64(lc, v.groups);
+  const Expr *each = expr_simplify(c, expr_floordiv(c, w->shape[v.kernel.c], groups));
+  if (!te_need_equal(lc, x->shape[v.data.c], w->shape[v.kernel.c],
+                     "the channels of data and weight") ||
+      !te_need_equal(lc, x->shape[v.data.c], expr_simplify(c, MUL(each, groups)),
+                     "input channels and groups"))
+    return false;
+  x = spread(lc, x, w, &v);
+  const Expr *red[WINDOW_MAX + 1] = {each};
+  for (uint32_t i = 0; i < v.nd; i++) red[i + 1] = w->shape[v.kernel.at[i]];
+  uint32_t ndim;
+  const Expr *const *shape = te_result_shape(lc, 0, &ndim);
+  DType acc = te_acc_dtype(te_result_dtype(lc, 0));
+  te_reduce_begin(lc, lc->name, shape, ndim, acc, red, v.nd + 1);
+  const Expr *ix[WINDOW_MAX + 2], *iw[WINDOW_MAX + 2], *const *k = lc->ax + ndim;
+  const Expr *o = lc->ax[v.out.c], *ch = in_group(lc, o, size, each, v.groups, k[0]);
+  ix[v.data.n] = lc->ax[v.out.n];
+  ix[v.data.c] = iw[v.kernel.c] = ch;
+  iw[v.kernel.n] = v.groups == 1 ? o : expr_floormod(c, o, size);
+  for (uint32_t i = 0; i < v.nd; i++) {
+    const Expr *last = SUB(w->shape[v.kernel.at[i]], te_i64(lc, 1));
+    ix[v.data.at[i]] = ADD(lc->ax[v.out.at[i]], MUL(k[i + 1], te_i64(lc, v.w.dilation[i])));
+    iw[v.kernel.at[i]] = SUB(last, k[i + 1]);
+  }
+  const Expr *a = te_cast(c, acc, te_load(lc, x, ix)), *b = te_cast(c, acc, te_load(lc, w, iw));
+  return finish(lc, te_reduce_end(lc, TE_SUM, MUL(a, b)));
+}
