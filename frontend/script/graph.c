@@ -59,8 +59,11 @@ static void check_duplicates(Sema *s, const TreeDef *def) {
     if (p->kind != TREE_PARAM || !p->name) continue;
     const Tree *first = map_getp(&seen, p->name);
     if (first) {
-      sema_error(s, p, "duplicate parameter '%s'", p->name);
-      sema_note(s, first, "'%s' is first declared here", p->name);
+      Span x = tree_span(s, p), y = tree_span(s, first);
+      x.end = x.begin + (uint32_t)strlen(p->name);
+      y.end = y.begin + (uint32_t)strlen(p->name);
+      diag_error(s->ctx->diags, x, "duplicate parameter '%s'", p->name);
+      diag_note(s->ctx->diags, y, "'%s' is first declared here", p->name);
     } else {
       map_setp(&seen, p->name, p);
     }
@@ -299,7 +302,9 @@ static void assign(Sema *s, const Tree *t, const Tree *target, const Tree *annot
     return;
   }
   if (target->kind != TREE_NAME) {
-    sema_error(s, target, "a Relax value cannot be changed in place: only names can be assigned");
+    if (target->kind == TREE_SUBSCRIPT ||
+        target->kind == TREE_ATTR) /* others were refused before */
+      sema_error(s, target, "a Relax value cannot be changed in place: only names can be assigned");
     return;
   }
   if (is_var_declaration(s, value, &d)) {

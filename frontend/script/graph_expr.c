@@ -257,7 +257,7 @@ static Node *read_op(Sema *s, const Tree *t, const OpInfo *op, const Tree *self)
   }
   while (given && slot[given - 1] && tree_is_none(slot[given - 1])) given--;
   if (given > max || given < (uint32_t)op->min_args) {
-    wrong_count(s, t, op, given);
+    if (!c.bad || given > max) wrong_count(s, t, op, given);
     c.bad = true;
     if (given > max) given = max;
   }
@@ -514,7 +514,9 @@ static Node *read_const(Sema *s, const Tree *t) {
   bool number = tree_const_float(v, &f), whole = tree_const_int(v, &i);
   if (!dtype_known(d)) d = v->kind == TREE_CONST ? DT_BOOL : whole ? DT_I32 : DT_F32;
   if (dtype_is_float(d) ? !number : !whole) {
-    if (v->kind != TREE_BAD)
+    if (number && v->kind != TREE_STR)
+      sema_error(s, v, "this number does not fit %s", dtype_name(d));
+    else if (v->kind != TREE_BAD)
       sema_error(s, v, "expected a number of type %s but got %s", dtype_name(d), tree_describe(v));
     return graph_bad(s, t);
   }
