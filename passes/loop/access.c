@@ -62,8 +62,8 @@ static const Dim *recombine_once(Context *c, const Dim *d) {
               q->a->terms[0].n == 1 && q->a->terms[0].atoms[0]->kind == ATOM_FLOORMOD) {
             /* (x % (n * k)) // k with x % k */
             const DimAtom *in = q->a->terms[0].atoms[0];
-            same = in->a == m->a && dim_is_const(in->b, &inner) && dim_is_const(q->b, &k) && k > 0 &&
-                   inner % k == 0;
+            same = in->a == m->a && dim_is_const(in->b, &inner) && dim_is_const(q->b, &k) &&
+                   k > 0 && inner % k == 0;
           }
           if (!same) continue;
           const Dim *mrest = term_dim(c, &d->terms[j], fj);

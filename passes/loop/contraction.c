@@ -156,9 +156,17 @@ bool contraction_find(Sched *s, const Group *g, Contraction *con) {
 
 /* ---- the plan ---- */
 
+/* Rows of the tallest tile with nv vectors. */
+static uint32_t tile_rows(const Variant *v, uint32_t nv) {
+  uint32_t rows = v->vector_regs > nv + 1 ? (v->vector_regs - nv - 1) / nv : 0;
+  if (nv == 2) rows = rows & ~1u;
+  return rows > 12 ? 12 : rows ? rows : 1;
+}
+
 /* Vectors per tile for `rows` rows: enough independent chains, no spills. */
-static uint32_t tile_vectors(const Contraction *con, const Variant *v, uint32_t rows, Context *c) {
+static uint32_t tile_vectors(const Contraction *con, const Variant *v, int64_t rows, Context *c) {
   uint32_t nv = 2;
+  if (rows > tile_rows(v, 2)) rows = tile_rows(v, 2);
   while (nv < 8 && rows * nv < v->fma_chains) nv *= 2;
   /* with one row the vectors of B are operands in memory */
   while (nv > 1 && rows * nv + (rows > 1 ? nv + 1 : 2) > v->vector_regs) nv /= 2;
@@ -168,25 +176,19 @@ static uint32_t tile_vectors(const Contraction *con, const Variant *v, uint32_t 
   return nv;
 }
 
-/* Rows of the tallest tile with nv vectors. */
-static uint32_t tile_rows(const Variant *v, uint32_t nv) {
-  uint32_t rows = (v->vector_regs - nv - 1) / nv;
-  if (nv == 2) rows = rows & ~1u;
-  return rows > 12 ? 12 : rows;
-}
-
 static void static_rows(Kernel *kn, int64_t m, bool parallel, StmtVec *out) {
   Context *c = kn->em->c;
   const Variant *v = kn->em->s->v;
-  uint32_t nv = tile_vectors(kn->con, v, m < 64 ? (uint32_t)m : 64, c);
+  uint32_t nv = tile_vectors(kn->con, v, m, c);
   uint32_t max = tile_rows(v, nv);
   int64_t tiles = (m + max - 1) / max, low = m / tiles, high_count = m % tiles;
-  nv = tile_vectors(kn->con, v, (uint32_t)(high_count ? low + 1 : low), c);
+  nv = tile_vectors(kn->con, v, high_count ? low + 1 : low, c);
   if (high_count) {
     RowSegment seg = {i64(c, 0), i64(c, high_count), (uint32_t)low + 1, false};
     gemm_segment(kn, &seg, nv, parallel, out);
   }
-  RowSegment seg = {i64(c, high_count * (low + 1)), i64(c, tiles - high_count), (uint32_t)low, false};
+  RowSegment seg = {i64(c, high_count * (low + 1)), i64(c, tiles - high_count), (uint32_t)low,
+                    false};
   gemm_segment(kn, &seg, nv, parallel, out);
 }
 
@@ -205,8 +207,9 @@ static Stmt *guarded_rest(Kernel *kn, const Expr *start, const Expr *rest, const
     RowSegment seg = {start, i64(c, 1), heights[i], true};
     gemm_segment(kn, &seg, nv, parallel, &one);
     Stmt *body = seq_of(a, &one);
-    chain = chain ? stmt_if(a, kn->con->st->span, compare(c, EXPR_LE, rest, heights[i]), body, chain)
-                  : body;
+    chain = chain
+                ? stmt_if(a, kn->con->st->span, compare(c, EXPR_LE, rest, heights[i]), body, chain)
+                : body;
   }
   return stmt_if(a, kn->con->st->span, compare(c, EXPR_GT, rest, 0), chain, NULL);
 }
@@ -219,7 +222,7 @@ static void symbolic_rows(Kernel *kn, bool few, bool parallel, StmtVec *out) {
   uint32_t nv = tile_vectors(kn->con, v, 64, c), max = tile_rows(v, nv);
   uint32_t step = max > 8 ? 4 : 2, heights[4], n = 0;
   if (few) max = max > 8 ? 8 : max;
-  for (uint32_t h = max; h > 0 && n < 3; h = h > step ? h - step : 0) heights[n++] = h;
+  for (uint32_t h = max; h > 0 && n<3; h = h> step ? h - step : 0) heights[n++] = h;
   StmtVec many = {0};
   const Expr *full = expr_simplify(c, expr_floordiv(c, m, i64(c, max)));
   const Expr *done = expr_simplify(c, expr_mul(c, full, i64(c, max)));
@@ -307,7 +310,7 @@ bool contraction_emit(Sched *s, Group *g, StmtVec *out) {
   bool small_b = n_known && k_known && n * k * elem <= PACK_BYTES;
   int64_t stride;
   bool near = dim_is_const(con.b_stride, &stride) && stride > 0 && stride <= 4;
-  bool must = !con.b_unit && !near;     /* in place would gather from far */
+  bool must = !con.b_unit && !near; /* in place would gather from far */
   bool pack = must || (!small_b && !(m_known && m < PACK_ROWS) && !con.b_outer);
   if (pack && con.b_outer && con.nk > 1) pack = must = false; /* windows overlap: no copy of each */
   Axis loops[MAX_AXES] = {0};

@@ -8,18 +8,18 @@
  * operand that has the axis along which C is contiguous. */
 typedef struct {
   const Stage *st;
-  const Expr *a, *b; /* the factors: loads, perhaps cast */
-  DType d;           /* of the accumulators */
-  uint32_t lanes;    /* of a vector of them */
+  const Expr *a, *b;    /* the factors: loads, perhaps cast */
+  DType d;              /* of the accumulators */
+  uint32_t lanes;       /* of a vector of them */
   Axis outer[MAX_AXES]; /* batch axes, then m and n axes that aren't tiled */
   uint32_t nouter;
-  bool b_outer;       /* B has axes among the outer ones */
-  Axis m, n;          /* tiled axes; m.var NULL: a single row */
+  bool b_outer; /* B has axes among the outer ones */
+  Axis m, n;    /* tiled axes; m.var NULL: a single row */
   Axis k[MAX_AXES];
   uint32_t nk;
-  const Expr *ktotal; /* product of the k extents */
+  const Expr *ktotal;  /* product of the k extents */
   const Dim *b_stride; /* of n in B */
-  bool b_unit;        /* it is 1 */
+  bool b_unit;         /* it is 1 */
 } Contraction;
 
 /* Where a kernel reads B from. */
@@ -44,9 +44,9 @@ typedef struct {
   Emit *em;
   const Contraction *con;
   PanelSource src;
-  Var *kb;             /* K block loop, or NULL */
+  Var *kb;                     /* K block loop, or NULL */
   const Expr *k_begin, *k_end; /* range of the single k axis (kb != NULL) */
-  const Expr *last_kb; /* condition: this is the last K block */
+  const Expr *last_kb;         /* condition: this is the last K block */
 } Kernel;
 /* Loops over tiles that cover the segment's rows and all columns, with `nv` vectors a tile. */
 void gemm_segment(Kernel *kn, const RowSegment *seg, uint32_t nv, bool parallel, StmtVec *out);

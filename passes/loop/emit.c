@@ -29,7 +29,8 @@ static void note_type(Types *t, DType d) {
   if (d.bits < t->narrowest->bits) *t->narrowest = d;
 }
 static bool note_expr_type(const Expr *e, void *ctx) {
-  if (e->kind == EXPR_LOAD || (e->kind == EXPR_CAST && !dtype_is_bool(e->dtype))) note_type(ctx, e->dtype);
+  if (e->kind == EXPR_LOAD || (e->kind == EXPR_CAST && !dtype_is_bool(e->dtype)))
+    note_type(ctx, e->dtype);
   return true;
 }
 void group_types(Sched *s, const Group *g, DType *widest, DType *narrowest) {
@@ -49,10 +50,14 @@ static bool is_outer(const Group *g, const Var *v) {
   return false;
 }
 
-static bool is_unit(const Axis *a) { return expr_is_int(a->extent, 1); }
+static bool is_unit(const Axis *a) {
+  return expr_is_int(a->extent, 1);
+}
 
 /* Axis of the writer that a row of its temporary doesn't extend over. */
-static bool not_in_row(const Group *g, const Axis *a) { return is_unit(a) || is_outer(g, a->var); }
+static bool not_in_row(const Group *g, const Axis *a) {
+  return is_unit(a) || is_outer(g, a->var);
+}
 
 /* Inner axes of st: spatial first; returns their number, *nspatial of them spatial. */
 static uint32_t inner_axes(const Group *g, const Stage *st, Axis *out, uint32_t *nspatial) {
@@ -105,7 +110,9 @@ void emit_init(Emit *em, Sched *s, Group *g) {
   em->use_mask = emit_can_mask(s->v, narrow);
 }
 
-void emit_bind(Emit *em, Var *axis, const Expr *value) { map_setp(&em->fixed, axis, (void *)value); }
+void emit_bind(Emit *em, Var *axis, const Expr *value) {
+  map_setp(&em->fixed, axis, (void *)value);
+}
 
 /* Gives temporaries that only the group reads a buffer of one row. */
 static void emit_rows(Emit *em, uint32_t lanes, StmtVec *out) {
@@ -118,7 +125,8 @@ static void emit_rows(Emit *em, uint32_t lanes, StmtVec *out) {
     bool ok = true;
     for (uint32_t d = 0; ok && d < t->buf->ndim; d++) {
       int32_t ax = t->writer->oaxis[d];
-      if (ax < 0) ok = expr_is_int(t->writer->oidx[d], 0) && expr_is_int(t->buf->shape[d], 1);
+      if (ax < 0)
+        ok = expr_is_int(t->writer->oidx[d], 0) && expr_is_int(t->buf->shape[d], 1);
       else if (!not_in_row(em->g, &t->writer->axes[ax])) {
         ok = expr_const_int(em->c, t->buf->shape[d], &e) && e <= ROW_BYTES;
         if (ok) n *= e;
@@ -203,14 +211,15 @@ const Expr *emit_value(Emit *em, const Lanes *ln, const Expr *e) {
 }
 
 void emit_store(Emit *em, const Stage *st, const Lanes *ln, Buffer *buf, const Expr *off,
-                     const Expr *value, StmtVec *out) {
+                const Expr *value, StmtVec *out) {
   off = expr_simplify(em->c, subst_vars(em->c, &em->fixed, off));
   Stmt *s = stmt_store(em->a, st->span, buf, &off, value);
   if (ln->var) {
     Vec v;
     vec_init(&v, em->c, em->tmp, ln->var, ln->base, ln->lanes, ln->mask);
     const Expr *r = vec_expr(&v, expr_load(em->c, buf, &off, 1));
-    if (r->kind != EXPR_LOAD || r->arg[0]->dtype.lanes == 1) bug("lanes of a stage store to one place");
+    if (r->kind != EXPR_LOAD || r->arg[0]->dtype.lanes == 1)
+      bug("lanes of a stage store to one place");
     s = stmt_store(em->a, st->span, buf, &r->arg[0], value);
     s->store.pred = ln->mask;
   }
@@ -228,7 +237,7 @@ void emit_result(Emit *em, const Stage *st, const Lanes *ln, const Expr *value, 
   if (t->row) emit_store(em, st, ln, t->row, row_offset(em, t, st->oidx), value, out);
   if (t->in_memory && !t->row)
     emit_store(em, st, ln, flat_view(em->lc, st->out),
-             dim_expr(em->c, flat_offset(em->lc, st->out, st->oidx), DT_I64), value, out);
+               dim_expr(em->c, flat_offset(em->lc, st->out, st->oidx), DT_I64), value, out);
 }
 
 /* ---- choice of the vector axis ---- */
@@ -334,8 +343,8 @@ static void emit_chunks(Emit *em, const Axis *ax, uint32_t full, uint32_t unroll
     while (wide > full && (int64_t)wide > n) wide /= 2;
   if (known && !em->use_mask)
     while (wide > 1 && (int64_t)wide > n) wide /= 2;
-  const Expr *count = known ? i64(c, n / wide)
-                            : expr_simplify(c, expr_floordiv(c, ax->extent, i64(c, wide)));
+  const Expr *count =
+      known ? i64(c, n / wide) : expr_simplify(c, expr_floordiv(c, ax->extent, i64(c, wide)));
   const Expr *start = mul_add(c, count, wide, NULL);
   if (!known || n >= wide) {
     Var *v = loop_var(c, ax->var->name);
@@ -387,8 +396,8 @@ static void emit_chunks(Emit *em, const Axis *ax, uint32_t full, uint32_t unroll
   StmtVec body = {0};
   Lanes none = {NULL, NULL, 1, NULL};
   fn(em, &none, &body, ctx);
-  Stmt *loop = loop_of(em->lc, span, v, expr_simplify(c, expr_sub(c, ax->extent, start)), FOR_SERIAL,
-                       seq_of(em->a, &body));
+  Stmt *loop = loop_of(em->lc, span, v, expr_simplify(c, expr_sub(c, ax->extent, start)),
+                       FOR_SERIAL, seq_of(em->a, &body));
   if (loop) vec_push(em->tmp, out, loop);
 }
 
@@ -401,7 +410,9 @@ static uint32_t stage_lanes(Emit *em, const Stage *st) {
   return variant_lanes(em->s->v, wide);
 }
 
-static const Expr *zero_index(Context *c) { return i64(c, 0); }
+static const Expr *zero_index(Context *c) {
+  return i64(c, 0);
+}
 
 static Buffer *accumulator(Emit *em, const Stage *st, DType d, StmtVec *out) {
   Context *c = em->c;
@@ -437,7 +448,8 @@ static Stmt *wrap_loops(Emit *em, const Stage *st, const Axis *axes, Var *const 
                         Stmt *body, bool unroll) {
   for (uint32_t i = n; body && i-- > 0;) {
     int64_t e;
-    ForKind k = unroll && expr_const_int(em->c, axes[i].extent, &e) && e <= 8 ? FOR_UNROLL : FOR_SERIAL;
+    ForKind k =
+        unroll && expr_const_int(em->c, axes[i].extent, &e) && e <= 8 ? FOR_UNROLL : FOR_SERIAL;
     body = loop_of(em->lc, st->span, vars[i], axes[i].extent, k, body);
   }
   return body;
@@ -468,7 +480,8 @@ static void emit_point(Emit *em, const Stage *st, const Lanes *ln, const Axis *r
   int64_t total = 1, e;
   for (uint32_t i = 0; i < nred; i++)
     total = expr_const_int(c, red[i].extent, &e) && total <= 64 ? total * e : 1 << 20;
-  Stmt *loops = wrap_loops(em, st, red, vars, nred, accumulate(em, st, ln, acc, NULL, NULL), total <= 25);
+  Stmt *loops =
+      wrap_loops(em, st, red, vars, nred, accumulate(em, st, ln, acc, NULL, NULL), total <= 25);
   if (loops) vec_push(em->tmp, out, loops);
   emit_result(em, st, ln, expr_load(c, acc, &zero, 1), out);
 }
@@ -519,7 +532,7 @@ static void emit_horizontal(Emit *em, const Stage *st, const Axis *red, uint32_t
   emit_chunks(em, &red[x], wide, 0, 0, st->span, horizontal_chunk, &h, &body);
   Stmt *loops = body.n ? wrap_loops(em, st, others, vars, no, seq_of(em->a, &body), false) : NULL;
   if (loops) vec_push(em->tmp, out, loops);
-  IntrinId f = st->red == RED_ADD ? INTRIN_vector_reduce_add
+  IntrinId f = st->red == RED_ADD   ? INTRIN_vector_reduce_add
                : st->red == RED_MAX ? INTRIN_vector_reduce_max
                                     : INTRIN_vector_reduce_min;
   const Expr *arg = expr_load(c, h.acc, &zero, 1);
@@ -606,7 +619,8 @@ static bool can_collapse(Emit *em, const Axis *p, const Axis *q) {
   for (uint32_t i = 0; k.ok && i < em->g->n; i++) {
     const Stage *st = em->g->stages[i];
     k.st = st;
-    if (used_as_value(em->c, st->value, p->var) || used_as_value(em->c, st->value, q->var)) return false;
+    if (used_as_value(em->c, st->value, p->var) || used_as_value(em->c, st->value, q->var))
+      return false;
     expr_loads(st->value, collapse_load, &k);
     collapse_access(&k, st->out, st->oidx);
   }
@@ -714,7 +728,8 @@ void group_emit(Sched *s, Group *g, StmtVec *out) {
   uint32_t full = variant_lanes(s->v, wide);
   for (uint32_t i = 0; i < g->n; i++)
     if (!vec_possible(g->stages[i]->value)) full = 1;
-  bool over_outer = best >= 0 && full > 1 && best_score > -8 && !(any_inner && inner_score >= best_score);
+  bool over_outer =
+      best >= 0 && full > 1 && best_score > -8 && !(any_inner && inner_score >= best_score);
   em.inner_vec = !over_outer && full > 1;
   const Axis *vec = over_outer ? &g->outer[best] : NULL;
   int32_t inside = over_outer ? transposed_axis(&em, (uint32_t)best) : -1;

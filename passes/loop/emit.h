@@ -28,9 +28,9 @@ typedef struct Emit {
   Context *c;
   Arena *a, *tmp;
   Group *g;
-  Map temps; /* Buffer -> Temp */
-  Map fixed; /* Var -> Expr: collapsed axes, axes bound by loops */
-  Lanes now; /* lanes of the outer vector axis */
+  Map temps;          /* Buffer -> Temp */
+  Map fixed;          /* Var -> Expr: collapsed axes, axes bound by loops */
+  Lanes now;          /* lanes of the outer vector axis */
   uint32_t row_lanes; /* lanes per element of row buffers (1: scalar rows) */
   bool inner_vec;     /* stages may vectorise an inner axis of their own */
   bool use_mask;

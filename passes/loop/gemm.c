@@ -23,7 +23,7 @@ typedef struct {
   const Expr *col; /* first column */
   uint32_t height, nv;
   bool guard;
-  bool masked; /* columns at or after n's extent are off */
+  bool masked;   /* columns at or after n's extent are off */
   uint32_t full; /* vectors below this index are whole even if masked */
   Buffer *acc, *va, *vb;
 } Tile;
@@ -147,7 +147,8 @@ static Stmt *k_step(Tile *t) {
   if (con->m.var) emit_bind(em, con->m.var, tile_row(t, i->expr));
   const Expr *a = emit_prepare(em, con->a), *zero = i64(c, 0);
   StmtVec row = {0};
-  vec_push(em->tmp, &row, stmt_store(em->a, con->st->span, t->va, &zero, expr_broadcast(c, a, con->lanes)));
+  vec_push(em->tmp, &row,
+           stmt_store(em->a, con->st->span, t->va, &zero, expr_broadcast(c, a, con->lanes)));
   RowCtx rc = {i->expr};
   vec_push(em->tmp, &row, each_vector(t, multiply, &rc));
   vec_push(em->tmp, &out, unrolled(em, i, t->height, seq_of(em->a, &row)));
@@ -165,7 +166,8 @@ static Stmt *k_loops(Tile *t, uint32_t x) {
   const Axis *k = &con->k[x];
   int64_t steps = 1, e;
   for (uint32_t i = x; i < con->nk; i++)
-    steps = expr_const_int(c, con->k[i].extent, &e) && steps <= UNROLL_ALL ? steps * e : UNROLL_ALL + 1;
+    steps =
+        expr_const_int(c, con->k[i].extent, &e) && steps <= UNROLL_ALL ? steps * e : UNROLL_ALL + 1;
   Var *v = loop_var(c, "k");
   if (steps <= UNROLL_ALL) {
     emit_bind(em, k->var, v->expr);
@@ -257,7 +259,8 @@ static Stmt *epilogue(Tile *t, const Expr *j, bool whole, void *ctx) {
   for (uint32_t i = 0; i < em->temps.n; i++) ((Temp *)em->temps.entries[i].value)->value = NULL;
   emit_result(em, g->stages[0], &ln, expr_load(em->c, t->acc, at, 2), &out);
   for (uint32_t i = 1; i < g->n; i++)
-    emit_result(em, g->stages[i], &ln, emit_value(em, &ln, emit_prepare(em, g->stages[i]->value)), &out);
+    emit_result(em, g->stages[i], &ln, emit_value(em, &ln, emit_prepare(em, g->stages[i]->value)),
+                &out);
   return seq_of(em->a, &out);
 }
 
@@ -313,8 +316,8 @@ typedef struct {
 } Sweep;
 
 /* Tiles of columns [first, first + count) of nv vectors each. */
-static void sweep_columns(Sweep *sw, const Expr *first_col, const Expr *count, uint32_t nv, bool masked,
-                          uint32_t full, StmtVec *out) {
+static void sweep_columns(Sweep *sw, const Expr *first_col, const Expr *count, uint32_t nv,
+                          bool masked, uint32_t full, StmtVec *out) {
   Kernel *kn = sw->kn;
   Emit *em = kn->em;
   Context *c = em->c;
@@ -339,28 +342,43 @@ static void sweep_columns(Sweep *sw, const Expr *first_col, const Expr *count, u
     block = task->expr;
     group = i64(c, 0);
   }
-  Var *bv = loop_var(c, "block"), *gv = loop_var(c, "group");
-  const Expr *tile0 = expr_mul(c, bv->expr, i64(c, tb)), *panel0 = expr_mul(c, gv->expr, i64(c, pg));
+  /* names for what the tiles' addresses start from */
+  Var *bv = NULL, *gv = NULL;
+  const Expr *be = block, *ge = group;
+  if (block->kind != EXPR_VAR && block->kind != EXPR_INT) be = (bv = loop_var(c, "block"))->expr;
+  if (group->kind != EXPR_VAR && group->kind != EXPR_INT) ge = (gv = loop_var(c, "group"))->expr;
+  const Expr *tile0 = expr_mul(c, be, i64(c, tb)), *panel0 = expr_mul(c, ge, i64(c, pg));
   const Expr *tiles = i64(c, tb), *panels = i64(c, pg);
   if (!nt_known || nt % tb) tiles = expr_min(c, tiles, expr_sub(c, seg->count, tile0));
   if (!np_known || np % pg) panels = expr_min(c, panels, expr_sub(c, count, panel0));
   const Expr *row = expr_add(c, tile0, tv->expr);
   row = expr_add(c, seg->start, expr_mul(c, row, i64(c, seg->height)));
-  const Expr *col = expr_mul(c, expr_add(c, panel0, pv->expr), i64(c, (int64_t)nv * kn->con->lanes));
-  Tile t = {.kn = kn, .row = expr_simplify(c, row), .col = simp_add(c, first_col, col),
-            .height = seg->height, .nv = nv, .guard = seg->guard, .masked = masked, .full = full};
+  const Expr *col =
+      expr_mul(c, expr_add(c, panel0, pv->expr), i64(c, (int64_t)nv * kn->con->lanes));
+  Tile t = {.kn = kn,
+            .row = expr_simplify(c, row),
+            .col = simp_add(c, first_col, col),
+            .height = seg->height,
+            .nv = nv,
+            .guard = seg->guard,
+            .masked = masked,
+            .full = full};
   Stmt *s = loop_of(lc, sp, tv, tiles, FOR_SERIAL, emit_tile(&t));
   s = s ? loop_of(lc, sp, pv, panels, FOR_SERIAL, s) : NULL;
   if (!s) return;
-  Stmt *bound[] = {stmt_let(em->a, sp, bv, block), stmt_let(em->a, sp, gv, group), s};
-  s = stmt_seq(em->a, bound, 3);
+  StmtVec bound = {0};
+  if (bv) vec_push(em->tmp, &bound, stmt_let(em->a, sp, bv, block));
+  if (gv) vec_push(em->tmp, &bound, stmt_let(em->a, sp, gv, group));
+  vec_push(em->tmp, &bound, s);
+  s = seq_of(em->a, &bound);
   const Expr *tasks = expr_simplify(c, expr_mul(c, nblocks, ngroups));
   s = loop_of(lc, sp, task, tasks, FOR_SERIAL, s);
   if (s && sw->parallel && s->kind == STMT_FOR) {
     int64_t k = 256, work;
     expr_const_int(c, kn->con->ktotal, &k);
     work = (int64_t)tb * seg->height * pg * nv * kn->con->lanes * (k > 0 ? k : 1);
-    loop_set_parallel(lc, s, (1 << 18) / work + 1);
+    int64_t grain = (1 << 18) / work + 1, n;
+    if (!expr_const_int(c, tasks, &n) || n > grain) loop_set_parallel(lc, s, grain);
   }
   if (s) vec_push(em->tmp, out, s);
 }

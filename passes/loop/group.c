@@ -55,8 +55,10 @@ static void link_load(const Expr *load, void *ctx) {
       if (ok && j->map[a] >= 0 && j->map[a] != o) ok = false;
       for (uint32_t b = 0; ok && b < j->st->naxes; b++)
         if (j->map[b] == o && (int32_t)b != a) ok = false;
-      if (ok) j->map[a] = o;
-      else j->drop[o] = true;
+      if (ok)
+        j->map[a] = o;
+      else
+        j->drop[o] = true;
     }
     /* an outer loop that the temporary's index doesn't show (written at a shifted place) */
     for (uint32_t o = 0; o < g->nouter; o++)
@@ -72,8 +74,10 @@ static bool inner_is_small(Sched *s, const Stage *st, const int32_t *map, const 
   for (uint32_t i = 0; i < st->naxes; i++) {
     if (map[i] >= 0 && !drop[map[i]]) continue;
     int64_t e;
-    if (!expr_const_int(s->c, st->axes[i].extent, &e)) symbolic++;
-    else n *= e > 0 && n <= MAX_INNER ? e : 1;
+    if (!expr_const_int(s->c, st->axes[i].extent, &e))
+      symbolic++;
+    else
+      n *= e > 0 && n <= MAX_INNER ? e : 1;
   }
   return symbolic <= 1 && n <= MAX_INNER;
 }
@@ -89,7 +93,9 @@ static void rename_axes(Sched *s, Stage *st, const Map *vars) {
 }
 
 /* Axes of extent 1 share nothing worth it and would block a match. */
-static bool is_unit(const Axis *a) { return expr_is_int(a->extent, 1); }
+static bool is_unit(const Axis *a) {
+  return expr_is_int(a->extent, 1);
+}
 
 static bool try_join(Sched *s, Group *g, Stage *st) {
   if (g->n == MAX_STAGES || stage_is_contraction(s, st)) return false;
@@ -103,8 +109,10 @@ static bool try_join(Sched *s, Group *g, Stage *st) {
     bool has = false;
     for (uint32_t i = 0; i < st->naxes; i++) has |= j.map[i] == (int32_t)o;
     if (!has) j.drop[o] = true;
-    if (j.drop[o]) shrinks = true;
-    else kept++;
+    if (j.drop[o])
+      shrinks = true;
+    else
+      kept++;
   }
   if (g->contraction) {
     if (shrinks || st->red != RED_NONE) return false;
@@ -149,6 +157,7 @@ uint32_t group_form(Sched *s, uint32_t i, Group *g) {
     if (!is_unit(&st->axes[k])) g->outer[g->nouter++] = st->axes[k];
   uint32_t n = 1;
   if (!s->simple) return n;
-  while (i + n < s->items.n && s->items.at[i + n].stage && try_join(s, g, s->items.at[i + n].stage)) n++;
+  while (i + n < s->items.n && s->items.at[i + n].stage && try_join(s, g, s->items.at[i + n].stage))
+    n++;
   return n;
 }

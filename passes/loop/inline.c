@@ -25,14 +25,12 @@ static bool count_cost(const Expr *e, void *ctx) {
   case EXPR_VAR: break;
   case EXPR_CALL:
     if (e->intrin == INTRIN_if_then_else) k->lazy = true;
-    k->cost += e->intrin == INTRIN_if_then_else || e->intrin == INTRIN_fabs ||
-                       e->intrin == INTRIN_abs
-                   ? 1
-                   : HEAVY_CALL;
+    k->cost +=
+        e->intrin == INTRIN_if_then_else || e->intrin == INTRIN_fabs || e->intrin == INTRIN_abs
+            ? 1
+            : HEAVY_CALL;
     break;
-  case EXPR_DIV:
-    k->cost += 4;
-    break;
+  case EXPR_DIV: k->cost += 4; break;
   default: k->cost++;
   }
   return true;
@@ -76,7 +74,9 @@ static bool use_any(const Expr *e, void *ctx) {
   if ((e->kind == EXPR_LOAD || e->kind == EXPR_BUF_DATA) && e->buf->data == u->data) u->hit = true;
   return true;
 }
-static void use_expr(const Expr *e, void *ctx) { expr_walk(e, use_any, ctx); }
+static void use_expr(const Expr *e, void *ctx) {
+  expr_walk(e, use_any, ctx);
+}
 static bool use_stmt(const Stmt *s, void *ctx) {
   Use1 *u = ctx;
   stmt_exprs(s, use_expr, u);
@@ -124,8 +124,10 @@ void stages_inline(Sched *s) {
     bool ok = true;
     for (uint32_t k = i + 1; ok && k < s->items.n; k++) {
       const Item *it = &s->items.at[k];
-      if (it->opaque) ok = !opaque_uses(s, it, p->out);
-      else n += stage_reads(it->stage, p->out);
+      if (it->opaque)
+        ok = !opaque_uses(s, it, p->out);
+      else
+        n += stage_reads(it->stage, p->out);
     }
     for (uint32_t k = i + 1; ok && k < s->items.n; k++) {
       const Stage *st = s->items.at[k].stage;

@@ -1,8 +1,8 @@
 /* Large temporaries go to the workspace.
  *
- * The last step of scheduling: an ALLOC that is symbolic or larger than STACK_LIMIT becomes a window
- * of one workspace buffer, which the caller allocates (so that the memory planner sees it). Inside
- * a parallel loop each iteration would need its own window: such a loop is made serial.
+ * The last step of scheduling: an ALLOC that is symbolic or larger than STACK_LIMIT becomes a
+ * window of one workspace buffer, which the caller allocates (so that the memory planner sees it).
+ * Inside a parallel loop each iteration would need its own window: such a loop is made serial.
  */
 #include "passes/loop/loop.h"
 

@@ -22,9 +22,9 @@ typedef struct LoopCtx {
   Arena *tmp;       /* pass scratch */
   const Variant *v; /* what is scheduled for */
   PrimFunc *f;
-  Map flat;          /* Buffer -> its flat view (Buffer) */
-  StmtVec decls;     /* DECLs of the flat views, for the top of the body */
-  Map packed;        /* Buffer (parameter) -> Buffer: packed at compile time (pack.c) */
+  Map flat;      /* Buffer -> its flat view (Buffer) */
+  StmtVec decls; /* DECLs of the flat views, for the top of the body */
+  Map packed;    /* Buffer (parameter) -> Buffer: packed at compile time (pack.c) */
   bool failed;
 } LoopCtx;
 

@@ -14,9 +14,15 @@ typedef struct {
   Map done; /* SBlock whose init stands elsewhere already */
 } Lower;
 
-Stmt *seq_of(Arena *a, const StmtVec *v) { return stmt_seq(a, v->at, v->n); }
-const Expr *i64(Context *c, int64_t v) { return expr_i64(c, v); }
-Var *loop_var(Context *c, const char *name) { return var_create(c, name, DT_I64); }
+Stmt *seq_of(Arena *a, const StmtVec *v) {
+  return stmt_seq(a, v->at, v->n);
+}
+const Expr *i64(Context *c, int64_t v) {
+  return expr_i64(c, v);
+}
+Var *loop_var(Context *c, const char *name) {
+  return var_create(c, name, DT_I64);
+}
 
 const Expr *expr_ceildiv(Context *c, const Expr *a, int64_t b) {
   const Expr *sum = expr_add(c, a, expr_int(c, a->dtype, b - 1));
@@ -46,7 +52,8 @@ static void bind_axes(LoopCtx *lc, const SBlock *b, Map *vars) {
     map_setp(vars, b->iters[i].var, (void *)binding_value(lc->c, &b->iters[i]));
 }
 
-/* The conjuncts of a predicate that use none of `vars`; *mixed when one uses some and others too. */
+/* The conjuncts of a predicate that use none of `vars`; *mixed when one uses some and others too.
+ */
 static const Expr *predicate_without(Context *c, const Expr *p, Var *const *red, uint32_t nred,
                                      Var *const *rest, uint32_t nrest, bool *mixed) {
   if (!p) return NULL;
@@ -58,7 +65,8 @@ static const Expr *predicate_without(Context *c, const Expr *p, Var *const *red,
   return NULL;
 }
 
-/* Init nest for the chain of loops that starts at `s`, or NULL when it must run in the first step. */
+/* Init nest for the chain of loops that starts at `s`, or NULL when it must run in the first step.
+ */
 static Stmt *split_init(Lower *l, Stmt *s) {
   LoopCtx *lc = l->lc;
   Context *c = lc->c;
@@ -78,14 +86,18 @@ static Stmt *split_init(Lower *l, Stmt *s) {
     bool in_reduce = false, in_spatial = false;
     for (uint32_t j = 0; j < b->niters; j++) {
       if (!expr_uses_var(b->iters[j].value, chain[i]->loop.var)) continue;
-      if (b->iters[j].kind == ITER_SPATIAL) in_spatial = true;
-      else if (b->iters[j].kind == ITER_REDUCE) in_reduce = true;
-      else return NULL;
+      if (b->iters[j].kind == ITER_SPATIAL)
+        in_spatial = true;
+      else if (b->iters[j].kind == ITER_REDUCE)
+        in_reduce = true;
+      else
+        return NULL;
     }
     if (in_reduce && in_spatial) return NULL;
     if (i == 0 && !in_reduce) return NULL; /* not the outermost reduction loop */
     if (chain[i]->loop.kind == FOR_THREAD) return NULL;
-    if (in_reduce) red[nred++] = chain[i]->loop.var;
+    if (in_reduce)
+      red[nred++] = chain[i]->loop.var;
     else {
       if (uses_any(chain[i]->loop.min, red, nred) || uses_any(chain[i]->loop.extent, red, nred))
         return NULL;
@@ -105,7 +117,8 @@ static Stmt *split_init(Lower *l, Stmt *s) {
   }
   for (uint32_t i = nrest; i-- > 0;) {
     const Stmt *f = kept[i];
-    Stmt *copy = stmt_for(lc->a, f->span, f->loop.var, f->loop.min, f->loop.extent, f->loop.kind, init);
+    Stmt *copy =
+        stmt_for(lc->a, f->span, f->loop.var, f->loop.min, f->loop.extent, f->loop.kind, init);
     copy->loop.step = f->loop.step;
     init = copy;
   }
@@ -130,8 +143,8 @@ static Stmt *declare_window(LoopCtx *lc, const MatchRegion *m, Map *buffers, Spa
     return NULL;
   }
   if (t->strides || t->elem_offset) {
-    diag_error(c->diags, span, "match_buffer of '%s' with strides or elem_offset is not supported here",
-               t->name);
+    diag_error(c->diags, span,
+               "match_buffer of '%s' with strides or elem_offset is not supported here", t->name);
     lc->failed = true;
     return NULL;
   }
@@ -176,8 +189,8 @@ static Stmt *lower_block(Lower *l, Stmt *s) {
     const Expr *first = NULL;
     for (uint32_t i = 0; i < b->niters; i++)
       if (b->iters[i].kind == ITER_REDUCE)
-        first = and_of(c, first,
-                       expr_binary(c, EXPR_EQ, binding_value(c, &b->iters[i]), b->iters[i].dom.min));
+        first = and_of(
+            c, first, expr_binary(c, EXPR_EQ, binding_value(c, &b->iters[i]), b->iters[i].dom.min));
     Stmt *init = stmt_subst(c, lc->a, b->init, &vars, &buffers, true);
     vec_push(lc->tmp, &out, first ? stmt_if(lc->a, s->span, first, init, NULL) : init);
   }

@@ -44,8 +44,7 @@ Buffer *pack_panels(Emit *em, const Contraction *con, uint32_t width, StmtVec *o
   const Expr *load = con->b->kind == EXPR_CAST ? con->b->arg[0] : con->b;
   const Expr **shape = ARENA_ARRAY(c->arena, const Expr *, 1);
   const Expr *npanels = expr_ceildiv(c, con->n.extent, width);
-  shape[0] = expr_simplify(
-      c, expr_mul(c, expr_mul(c, npanels, con->ktotal), i64(c, width)));
+  shape[0] = expr_simplify(c, expr_mul(c, expr_mul(c, npanels, con->ktotal), i64(c, width)));
   Buffer *panels = buffer_create(c, "panels", load->dtype, shape, 1, "global");
   panels->align = 64;
   vec_push(em->tmp, &em->lc->decls, stmt_alloc(em->a, con->st->span, panels));

@@ -22,8 +22,8 @@ Stmt *loop_of(LoopCtx *lc, Span sp, Var *v, const Expr *extent, ForKind k, Stmt 
 
 void loop_set_parallel(LoopCtx *lc, Stmt *loop, int64_t grain) {
   loop->loop.kind = FOR_PARALLEL;
-  loop->loop.annotations =
-      attr_with(lc->a, loop->loop.annotations, "relaxc.grain", attr_int(lc->a, grain > 0 ? grain : 1));
+  loop->loop.annotations = attr_with(lc->a, loop->loop.annotations, "relaxc.grain",
+                                     attr_int(lc->a, grain > 0 ? grain : 1));
 }
 
 Stmt *schedule_body(LoopCtx *lc) {

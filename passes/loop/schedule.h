@@ -21,12 +21,12 @@ typedef struct Stage {
   Axis axes[MAX_AXES]; /* spatial first, then reduction */
   uint32_t naxes, nspatial;
   Buffer *out;
-  const Expr **oidx;  /* each: a constant, or linear in one spatial axis */
-  int32_t *oaxis;     /* per dim of out: the axis when the index is just it, else -1 */
-  const Expr *value;  /* loads with the buffers' own indices */
+  const Expr **oidx; /* each: a constant, or linear in one spatial axis */
+  int32_t *oaxis;    /* per dim of out: the axis when the index is just it, else -1 */
+  const Expr *value; /* loads with the buffers' own indices */
   RedKind red;
   const Expr *init;
-  Var *acc;  /* RED_OTHER: the accumulator in value */
+  Var *acc;    /* RED_OTHER: the accumulator in value */
   bool covers; /* writes every element of out */
   bool dead;
 } Stage;

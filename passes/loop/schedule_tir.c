@@ -98,8 +98,7 @@ static bool schedule_function(PassCtx *pc, PrimFunc *f) {
     bytes = !bytes || bytes == b ? b : expr_simplify(pc->c, expr_max(pc->c, bytes, b));
   }
   if (bytes)
-    for (uint32_t i = 0; i < n; i++)
-      add_workspace(pc, &ver[i], translate(pc, f, ver[i].f, bytes));
+    for (uint32_t i = 0; i < n; i++) add_workspace(pc, &ver[i], translate(pc, f, ver[i].f, bytes));
   return true;
 }
 

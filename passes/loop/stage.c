@@ -57,8 +57,7 @@ static const Expr *widen(Context *c, const Expr *e) {
   case EXPR_FLOORDIV:
   case EXPR_FLOORMOD:
   case EXPR_MIN:
-  case EXPR_MAX:
-    return expr_binary(c, (ExprKind)e->kind, widen(c, e->arg[0]), widen(c, e->arg[1]));
+  case EXPR_MAX: return expr_binary(c, (ExprKind)e->kind, widen(c, e->arg[0]), widen(c, e->arg[1]));
   default: return expr_cast(c, DT_I64, e);
   }
 }
@@ -174,7 +173,9 @@ const Expr *red_combine(Context *c, const Stage *st, const Expr *acc, const Expr
 
 /* ---- extraction ---- */
 
-static bool compact(const Buffer *b) { return !b->strides && !b->elem_offset && b->dtype.lanes == 1; }
+static bool compact(const Buffer *b) {
+  return !b->strides && !b->elem_offset && b->dtype.lanes == 1;
+}
 
 typedef struct {
   bool ok;
@@ -229,9 +230,10 @@ static bool check_store(Sched *s, Stage *st) {
     }
     if (expr_has_load(st->oidx[i])) return false;
     st->oaxis[i] = axis >= 0 && st->oidx[i] == st->axes[axis].var->expr ? axis : -1;
-    bool whole = st->oaxis[i] >= 0
-                     ? expr_proved_eq(c, st->axes[axis].extent, expr_cast(c, DT_I64, st->out->shape[i]))
-                     : axis < 0 && expr_is_int(st->oidx[i], 0) && expr_is_int(st->out->shape[i], 1);
+    bool whole =
+        st->oaxis[i] >= 0
+            ? expr_proved_eq(c, st->axes[axis].extent, expr_cast(c, DT_I64, st->out->shape[i]))
+            : axis < 0 && expr_is_int(st->oidx[i], 0) && expr_is_int(st->out->shape[i], 1);
     if (!whole) st->covers = false;
   }
   for (uint32_t j = 0; j < st->nspatial; j++)
@@ -339,7 +341,8 @@ static bool note_stmt(const Stmt *st, void *ctx) {
   stmt_exprs(st, note_expr, h);
   if (st->kind == STMT_STORE) map_setp(&h->now_written, st->store.buf->data, st->store.buf);
   /* what hides accesses: calls with addresses, aliases */
-  if (st->kind == STMT_DECL || st->kind == STMT_EVAL || st->kind == STMT_RETURN) h->s->simple = false;
+  if (st->kind == STMT_DECL || st->kind == STMT_EVAL || st->kind == STMT_RETURN)
+    h->s->simple = false;
   return true;
 }
 

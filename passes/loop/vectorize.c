@@ -26,13 +26,17 @@ const Expr *lane_mask(Context *c, const Expr *base, const Expr *end, uint32_t la
   return expr_call(c, INTRIN_get_active_lane_mask, dtype_lanes(DT_BOOL, lanes), args, 2);
 }
 
-static bool is_vector(const Expr *e) { return e->dtype.lanes > 1; }
+static bool is_vector(const Expr *e) {
+  return e->dtype.lanes > 1;
+}
 
 static const Expr *full(Vec *v, const Expr *e) {
   return is_vector(e) ? e : expr_broadcast(v->c, e, v->lanes);
 }
 
-const Expr *vec_full(Vec *v, const Expr *e) { return full(v, vec_expr(v, e)); }
+const Expr *vec_full(Vec *v, const Expr *e) {
+  return full(v, vec_expr(v, e));
+}
 
 static const Expr *mask_and(Vec *v, const Expr *a, const Expr *b) {
   return a ? expr_binary(v->c, EXPR_AND, a, b) : b;
@@ -185,8 +189,7 @@ static const Expr *vec_compute(Vec *v, const Expr *e) {
   if (!any) return same ? e : expr_with_args(c, e, args);
   switch ((ExprKind)e->kind) {
   case EXPR_CAST: return expr_cast(c, dtype_lanes(e->dtype, v->lanes), args[0]);
-  case EXPR_SELECT:
-    return expr_select(c, full(v, args[0]), full(v, args[1]), full(v, args[2]));
+  case EXPR_SELECT: return expr_select(c, full(v, args[0]), full(v, args[1]), full(v, args[2]));
   case EXPR_NOT:
   case EXPR_BITNOT: return expr_unary(c, (ExprKind)e->kind, args[0]);
   case EXPR_CALL: {
@@ -305,8 +308,10 @@ typedef struct {
 static bool collect_stores(const Stmt *s, void *ctx) {
   Accesses *x = ctx;
   if (s->kind != STMT_STORE) return true;
-  if (x->n == 64) x->clash = true;
-  else x->stores[x->n++] = s;
+  if (x->n == 64)
+    x->clash = true;
+  else
+    x->stores[x->n++] = s;
   if (s->store.buf->dtype.bits > x->widest.bits) x->widest = s->store.buf->dtype;
   return true;
 }
@@ -324,7 +329,9 @@ static bool check_load(const Expr *e, void *ctx) {
   }
   return true;
 }
-static void check_expr(const Expr *e, void *ctx) { expr_walk(e, check_load, ctx); }
+static void check_expr(const Expr *e, void *ctx) {
+  expr_walk(e, check_load, ctx);
+}
 static bool check_loads(const Stmt *s, void *ctx) {
   stmt_exprs(s, check_expr, ctx);
   return true;
@@ -340,7 +347,8 @@ static bool independent(Stmt *body, DType *widest) {
       const Stmt *p = x.stores[i], *q = x.stores[j];
       if (p->store.buf->data != q->store.buf->data) continue;
       bool same = p->store.buf == q->store.buf;
-      for (uint32_t k = 0; same && k < p->store.buf->ndim; k++) same = p->store.idx[k] == q->store.idx[k];
+      for (uint32_t k = 0; same && k < p->store.buf->ndim; k++)
+        same = p->store.idx[k] == q->store.idx[k];
       if (!same) x.clash = true;
     }
   *widest = x.widest;
@@ -376,9 +384,9 @@ static Stmt *vectorize_loop(LoopCtx *lc, Stmt *s) {
   vec_push(lc->tmp, &out, stmt_for(a, s->span, outer, expr_int(c, d, 0), count, FOR_SERIAL, body));
   if (!is_const || n % lanes) {
     const Expr *done = expr_simplify(c, expr_mul(c, count, l));
-    Stmt *rest = stmt_for(a, s->span, s->loop.var, expr_simplify(c, expr_add(c, s->loop.min, done)),
-                          expr_simplify(c, expr_sub(c, s->loop.extent, done)), FOR_SERIAL,
-                          s->loop.body);
+    Stmt *rest =
+        stmt_for(a, s->span, s->loop.var, expr_simplify(c, expr_add(c, s->loop.min, done)),
+                 expr_simplify(c, expr_sub(c, s->loop.extent, done)), FOR_SERIAL, s->loop.body);
     Map none;
     map_init(&none, lc->tmp);
     vec_push(lc->tmp, &out, stmt_subst(c, a, rest, &none, NULL, true));
@@ -392,4 +400,6 @@ static Stmt *visit(Context *c, Arena *a, Stmt *s, void *ctx) {
   return s->kind == STMT_FOR && s->loop.kind == FOR_VECTORIZED ? vectorize_loop(ctx, s) : s;
 }
 
-Stmt *vectorize_loops(LoopCtx *lc, Stmt *s) { return stmt_rewrite(lc->c, lc->a, s, NULL, visit, lc); }
+Stmt *vectorize_loops(LoopCtx *lc, Stmt *s) {
+  return stmt_rewrite(lc->c, lc->a, s, NULL, visit, lc);
+}
