@@ -371,6 +371,13 @@ static void check_hazards(Sched *s) {
   }
 }
 
+/* No element is written. */
+static bool is_empty(const Stage *st) {
+  for (uint32_t i = 0; i < st->nspatial; i++)
+    if (expr_is_int(st->axes[i].extent, 0)) return true;
+  return false;
+}
+
 void stages_extract(Sched *s) {
   Stmt *body = s->root->body;
   Stmt *one[] = {body};
@@ -379,6 +386,7 @@ void stages_extract(Sched *s) {
   for (uint32_t i = 0; i < n; i++) {
     Item it = {stage_of(s, at[i]), NULL};
     if (!it.stage) it.opaque = at[i];
+    else if (is_empty(it.stage)) continue;
     vec_push(s->tmp, &s->items, it);
   }
   check_hazards(s);
