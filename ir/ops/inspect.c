@@ -1,0 +1,65 @@
+/* Shapes as values: known dims become expressions, so that none of these reads memory. */
+#include "ir/ops/scalar.h"
+
+const SInfo *infer_shape_of(InferCtx *ic, Node *n) {
+  const SInfo *x = infer_tensor_arg(ic, n, 0);
+  if (!x)
+    return NULL;
+  return x->dims ? sinfo_shape(ic->c, x->dims, (uint32_t)x->ndim) : sinfo_shape_ndim(ic->c, x->ndim);
+}
+
+bool lower_shape_of(LowerCtx *lc, Node *n) {
+  const SInfo *s = n->sinfo;
+  if (!s->dims)
+    return te_error(lc, "can't be compiled as the shape of the operand is not known");
+  Node *shape = node_shape(n->func, s->dims, (uint32_t)s->ndim, n->span);
+  node_infer(lc->m, NULL, shape);
+  te_composite(lc, shape);
+  return true;
+}
+
+const SInfo *infer_size(InferCtx *ic, Node *n) {
+  return infer_tensor_arg(ic, n, 0) ? sinfo_tensor(ic->c, NULL, 0, DT_I64) : NULL;
+}
+
+bool lower_size(LowerCtx *lc, Node *n) {
+  (void)n;
+  Buffer *x = te_arg(lc, 0);
+  te_result_begin(lc, 0, "T_size");
+  te_out(lc, te_spatial_end(lc, expr_product(lc->c, x->shape, x->ndim)));
+  return true;
+}
+
+const SInfo *infer_shape_to_tensor(InferCtx *ic, Node *n) {
+  const SInfo *s = node_in(n, 0)->sinfo;
+  if (s->kind != SINFO_SHAPE)
+    return infer_error(ic, n, 0, "expected a shape but got %s", infer_type_text(ic, s));
+  if (s->ndim < 0)
+    return sinfo_tensor_ndim(ic->c, 1, DT_I64);
+  const Expr *len = expr_i64(ic->c, s->ndim);
+  return sinfo_tensor(ic->c, &len, 1, DT_I64);
+}
+
+bool lower_shape_to_tensor(LowerCtx *lc, Node *n) {
+  Context *c = lc->c;
+  const SInfo *s = node_in(n, 0)->sinfo;
+  if (!s->dims)
+    return te_error(lc, "can't be compiled as the shape is not known");
+  te_result_begin(lc, 0, "T_shape");
+  const Expr *v = te_i64(lc, 0);
+  for (int32_t i = s->ndim; i-- > 0;)
+    v = SEL(EQ(lc->ax[0], te_i64(lc, i)), te_expr(lc, s->dims[i]), v);
+  te_out(lc, te_spatial_end(lc, v));
+  return true;
+}
+
+const SInfo *infer_tensor_to_shape(InferCtx *ic, Node *n) {
+  const SInfo *x = infer_tensor_arg(ic, n, 0);
+  int64_t len;
+  if (!x)
+    return NULL;
+  if (x->ndim >= 0 && x->ndim != 1)
+    return infer_error(ic, n, 0, "expected rank 1 but got %s", infer_shape_text(ic, x));
+  bool known = x->dims && expr_const_int(ic->c, x->dims[0], &len) && len <= TE_MAX_RANK;
+  return sinfo_shape_ndim(ic->c, known ? (int32_t)len : -1);
+}

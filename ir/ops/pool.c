@@ -1,0 +1,280 @@
+/* Pooling: a border where windows reach over the data, one reduction over the window, and for means a
+ * division by the number of elements that count. Adaptive windows differ in extent by one, so their
+ * reduction runs over the greatest and leaves out what lies beyond. */
+#include "ir/ops/window.h"
+
+#include <math.h>
+
+_Static_assert(sizeof(nn_max_pool1d_attrs) == sizeof(nn_avg_pool3d_attrs),
+               "read through nn_max_pool2d_attrs");
+_Static_assert(sizeof(nn_adaptive_avg_pool1d_attrs) == sizeof(nn_adaptive_avg_pool3d_attrs),
+               "read through nn_adaptive_avg_pool2d_attrs");
+
+typedef struct {
+  uint32_t nd;
+  bool max, ceil, count_border;
+  Layout data, out;
+  Window w;
+  int64_t k[WINDOW_MAX];
+} Pool;
+
+static uint32_t pool_axes(OpId op) {
+  switch (op) {
+  case OP_nn_max_pool1d:
+  case OP_nn_avg_pool1d:
+  case OP_nn_adaptive_avg_pool1d: return 1;
+  case OP_nn_max_pool2d:
+  case OP_nn_avg_pool2d:
+  case OP_nn_adaptive_avg_pool2d: return 2;
+  default: return 3;
+  }
+}
+
+static bool read_pool(InferCtx *ic, const Node *n, Pool *p) {
+  const nn_max_pool2d_attrs *a = n->attrs;
+  *p = (Pool){.nd = pool_axes(n->op), .ceil = a->ceil_mode, .count_border = a->count_include_pad};
+  p->max = n->op == OP_nn_max_pool1d || n->op == OP_nn_max_pool2d || n->op == OP_nn_max_pool3d;
+  if (!layout_read(ic, n, "layout", a->layout, p->nd, false, &p->data) ||
+      !layout_read(ic, n, "out_layout", a->out_layout ? a->out_layout : a->layout, p->nd, false,
+                   &p->out) ||
+      !window_read(ic, n, p->nd, a->strides, a->padding, a->dilation, &p->w))
+    return false;
+  if (a->pool_size.n != 1 && a->pool_size.n != (int32_t)p->nd) {
+    infer_error(ic, n, -1, "expected 1 or %u values for pool_size but got %d", p->nd, a->pool_size.n);
+    return false;
+  }
+  for (uint32_t i = 0; i < p->nd; i++) {
+    p->k[i] = a->pool_size.at[a->pool_size.n == 1 ? 0 : i];
+    if (p->k[i] < 1 || p->k[i] > INT32_MAX) {
+      infer_error(ic, n, -1, "pool_size must be positive but is %lld", (long long)p->k[i]);
+      return false;
+    }
+  }
+  return true;
+}
+
+static const SInfo *data_arg(InferCtx *ic, const Node *n, uint32_t ndim) {
+  const SInfo *x = infer_tensor_arg(ic, n, 0);
+  if (x && x->ndim >= 0 && x->ndim != (int32_t)ndim) {
+    infer_error(ic, n, 0, "expected rank %u but got %s", ndim, infer_shape_text(ic, x));
+    return NULL;
+  }
+  return x;
+}
+
+/* In ceil mode the numerator is rounded up, but no window begins beyond the data and the border
+ * before it. */
+static const Expr *pooled_extent(InferCtx *ic, const Pool *p, uint32_t i, const Expr *dim) {
+  Context *c = ic->c;
+  const Expr *k = expr_i64(c, p->k[i]);
+  if (!p->ceil)
+    return window_extent(ic, &p->w, i, dim, k);
+  Window w = p->w;
+  w.after[i] += w.stride[i] - 1;
+  const Expr *e = window_extent(ic, &w, i, dim, k);
+  const Expr *last = ADD(dim, expr_i64(c, w.before[i] - 1));
+  const Expr *most = ADD(expr_floordiv(c, last, expr_i64(c, w.stride[i])), expr_i64(c, 1));
+  most = expr_simplify(c, most);
+  if (prove_le(c, ic->facts, expr_dim(c, e), expr_dim(c, most)) == PROOF_YES || !p->w.after[i])
+    return e;
+  return expr_simplify(c, expr_min(c, e, most));
+}
+
+const SInfo *infer_pool(InferCtx *ic, Node *n) {
+  Pool p;
+  if (!read_pool(ic, n, &p))
+    return NULL;
+  const SInfo *x = data_arg(ic, n, p.data.ndim);
+  if (!x || !x->dims)
+    return x ? sinfo_tensor_ndim(ic->c, (int32_t)p.out.ndim, x->dtype) : NULL;
+  const Expr *dims[WINDOW_MAX + 2];
+  dims[p.out.n] = x->dims[p.data.n];
+  dims[p.out.c] = x->dims[p.data.c];
+  for (uint32_t i = 0; i < p.nd; i++) {
+    const Expr *e = pooled_extent(ic, &p, i, x->dims[p.data.at[i]]);
+    int64_t v;
+    if (expr_const_int(ic->c, e, &v) && v < 0)
+      return infer_error(ic, n, -1, "a window of %lld doesn't fit into axis %u of %s",
+                         (long long)p.k[i], p.data.at[i], infer_shape_text(ic, x));
+    dims[p.out.at[i]] = e;
+  }
+  return sinfo_tensor(ic->c, dims, p.out.ndim, x->dtype);
+}
+
+static const Expr *least(Context *c, DType d) {
+  if (dtype_is_float(d))
+    return expr_float(c, d, d.code == DTYPE_E4M3FN ? -448.0 : -(double)INFINITY);
+  if (dtype_is_bool(d) || dtype_is_uint(d))
+    return expr_lit(c, d, 0);
+  return expr_int(c, d, d.bits >= 64 ? INT64_MIN : -(INT64_C(1) << (d.bits - 1)));
+}
+
+/* Elements of the window at output position `at` of axis i that lie in [lo, hi). */
+static const Expr *counted(LowerCtx *lc, const Pool *p, uint32_t i, const Expr *at, const Expr *dim) {
+  Context *c = lc->c;
+  const Window *w = &p->w;
+  int64_t border = p->count_border ? w->before[i] : 0, more = p->count_border ? w->after[i] : 0;
+  const Expr *zero = te_i64(lc, 0), *step = te_i64(lc, w->dilation[i]);
+  const Expr *start = SUB(MUL(at, te_i64(lc, w->stride[i])), te_i64(lc, w->before[i]));
+  const Expr *lo = te_i64(lc, -border), *hi = ADD(dim, te_i64(lc, more));
+  const Expr *first = ADD(SUB(lo, start), te_i64(lc, w->dilation[i] - 1));
+  first = expr_max(c, expr_floordiv(c, first, step), zero);
+  const Expr *last = expr_floordiv(c, SUB(SUB(hi, te_i64(lc, 1)), start), step);
+  last = expr_min(c, last, te_i64(lc, p->k[i] - 1));
+  return expr_simplify(c, ADD(SUB(last, first), te_i64(lc, 1)));
+}
+
+bool lower_pool(LowerCtx *lc, Node *n) {
+  Context *c = lc->c;
+  InferCtx ic = {c, lc->m, NULL, lc->arena};
+  Pool p;
+  if (!read_pool(&ic, n, &p))
+    return false;
+  Buffer *x = te_arg(lc, 0), *raw = x;
+  DType d = x->dtype, acc = p.max ? d : te_acc_dtype(d);
+  if (!p.max && dtype_is_bool(d))
+    return te_error(lc, "not defined for bool");
+  uint32_t ndim;
+  const Expr *const *shape = te_result_shape(lc, 0, &ndim);
+  const Expr *extents[WINDOW_MAX], *red[WINDOW_MAX];
+  bool border = p.ceil;
+  for (uint32_t i = 0; i < p.nd; i++) {
+    const Expr *last = SUB(shape[p.out.at[i]], te_i64(lc, 1));
+    last = MUL(last, te_i64(lc, p.w.stride[i]));
+    extents[i] = ADD(last, te_i64(lc, p.w.dilation[i] * (p.k[i] - 1) + 1));
+    red[i] = te_i64(lc, p.k[i]);
+    border = border || p.w.before[i] || p.w.after[i];
+  }
+  if (border)
+    x = window_pad(lc, x, &p.data, &p.w, extents, p.max ? least(c, d) : expr_lit(c, d, 0));
+  te_reduce_begin(lc, p.max ? "pool_max" : "pool_sum", shape, ndim, acc, red, p.nd);
+  const Expr *ix[WINDOW_MAX + 2];
+  ix[p.data.n] = lc->ax[p.out.n];
+  ix[p.data.c] = lc->ax[p.out.c];
+  for (uint32_t i = 0; i < p.nd; i++)
+    ix[p.data.at[i]] = ADD(MUL(lc->ax[p.out.at[i]], te_i64(lc, p.w.stride[i])),
+                           MUL(lc->ax[ndim + i], te_i64(lc, p.w.dilation[i])));
+  const Expr *v = te_cast(c, acc, te_load(lc, x, ix));
+  if (p.max) {
+    te_out(lc, te_reduce_end(lc, dtype_is_bool(d) ? TE_ANY : TE_MAX, v));
+    return true;
+  }
+  Buffer *sum = te_reduce_end(lc, TE_SUM, v);
+  te_result_begin(lc, 0, "pool_avg");
+  const Expr *count = te_i64(lc, 1);
+  for (uint32_t i = 0; i < p.nd; i++)
+    count = MUL(count, border ? counted(lc, &p, i, lc->ax[p.out.at[i]], raw->shape[p.data.at[i]])
+                              : te_i64(lc, p.k[i]));
+  if (border)
+    count = expr_max(c, count, te_i64(lc, 1));
+  const Expr *total = te_load(lc, sum, lc->ax), *by = te_cast(c, acc, count);
+  te_out_value(lc, dtype_is_int(acc) ? te_int_div(c, EXPR_DIV, total, by) : DIV(total, by));
+  return true;
+}
+
+/* ---- adaptive ---- */
+static bool read_adaptive(InferCtx *ic, const Node *n, Pool *p, const Expr **size) {
+  const nn_adaptive_avg_pool2d_attrs *a = n->attrs;
+  *p = (Pool){.nd = pool_axes(n->op)};
+  if (!layout_read(ic, n, "layout", a->layout, p->nd, false, &p->data) ||
+      !layout_read(ic, n, "out_layout", a->out_layout ? a->out_layout : a->layout, p->nd, false,
+                   &p->out))
+    return false;
+  if (a->output_size.n >= 0 && a->output_size.n != 1 && a->output_size.n != (int32_t)p->nd) {
+    infer_error(ic, n, -1, "expected 1 or %u values for output_size but got %d", p->nd,
+                a->output_size.n);
+    return false;
+  }
+  for (uint32_t i = 0; i < p->nd; i++) {
+    size[i] = NULL;
+    if (a->output_size.n < 0)
+      continue;
+    int64_t v = a->output_size.at[a->output_size.n == 1 ? 0 : i];
+    if (v < 1) {
+      infer_error(ic, n, -1, "output_size must be positive but is %lld", (long long)v);
+      return false;
+    }
+    size[i] = expr_i64(ic->c, v);
+  }
+  return true;
+}
+
+const SInfo *infer_adaptive_pool(InferCtx *ic, Node *n) {
+  Pool p;
+  const Expr *size[WINDOW_MAX];
+  if (!read_adaptive(ic, n, &p, size))
+    return NULL;
+  const SInfo *x = data_arg(ic, n, p.data.ndim);
+  if (!x || !x->dims)
+    return x ? sinfo_tensor_ndim(ic->c, (int32_t)p.out.ndim, x->dtype) : NULL;
+  const Expr *dims[WINDOW_MAX + 2];
+  dims[p.out.n] = x->dims[p.data.n];
+  dims[p.out.c] = x->dims[p.data.c];
+  for (uint32_t i = 0; i < p.nd; i++)
+    dims[p.out.at[i]] = size[i] ? size[i] : x->dims[p.data.at[i]];
+  return sinfo_tensor(ic->c, dims, p.out.ndim, x->dtype);
+}
+
+/* Part o of an axis is [o * dim // size, ceil((o + 1) * dim / size)). */
+static const Expr *part_begin(Context *c, const Expr *o, const Expr *dim, const Expr *size) {
+  return expr_floordiv(c, MUL(o, dim), size);
+}
+
+static const Expr *part_end(Context *c, const Expr *o, const Expr *dim, const Expr *size) {
+  const Expr *one = expr_i64(c, 1);
+  return expr_floordiv(c, SUB(ADD(MUL(ADD(o, one), dim), size), one), size);
+}
+
+bool lower_adaptive_pool(LowerCtx *lc, Node *n) {
+  Context *c = lc->c;
+  InferCtx ic = {c, lc->m, NULL, lc->arena};
+  Pool p;
+  const Expr *size[WINDOW_MAX], *red[WINDOW_MAX], *one = te_i64(lc, 1);
+  bool even[WINDOW_MAX];
+  if (!read_adaptive(&ic, n, &p, size))
+    return false;
+  Buffer *x = te_arg(lc, 0);
+  DType acc = te_acc_dtype(x->dtype);
+  if (dtype_is_bool(acc))
+    return te_error(lc, "not defined for bool");
+  uint32_t ndim;
+  const Expr *const *shape = te_result_shape(lc, 0, &ndim);
+  for (uint32_t i = 0; i < p.nd; i++) {
+    const Expr *dim = x->shape[p.data.at[i]];
+    size[i] = shape[p.out.at[i]];
+    const Expr *part = expr_simplify(c, expr_floordiv(c, dim, size[i]));
+    even[i] = expr_proved_eq(c, dim, size[i]) ||
+              expr_proved_eq(c, dim, expr_simplify(c, MUL(part, size[i])));
+    red[i] = expr_proved_eq(c, dim, size[i]) ? one
+             : even[i]                       ? part
+                                             : expr_simplify(c, ADD(part, te_i64(lc, 2)));
+  }
+  te_reduce_begin(lc, "adaptive_pool_sum", shape, ndim, acc, red, p.nd);
+  const Expr *ix[WINDOW_MAX + 2], *inside = NULL;
+  ix[p.data.n] = lc->ax[p.out.n];
+  ix[p.data.c] = lc->ax[p.out.c];
+  for (uint32_t i = 0; i < p.nd; i++) {
+    const Expr *o = lc->ax[p.out.at[i]], *k = lc->ax[ndim + i], *dim = x->shape[p.data.at[i]];
+    if (even[i]) {
+      ix[p.data.at[i]] = expr_simplify(c, ADD(MUL(o, red[i]), k));
+      continue;
+    }
+    ix[p.data.at[i]] = ADD(part_begin(c, o, dim, size[i]), k);
+    const Expr *in = LT(ix[p.data.at[i]], part_end(c, o, dim, size[i]));
+    inside = inside ? AND(inside, in) : in;
+  }
+  const Expr *v = te_cast(c, acc, te_load(lc, x, ix));
+  if (inside)
+    v = expr_if_then_else(c, inside, v, expr_lit(c, acc, 0));
+  Buffer *sum = te_reduce_end(lc, TE_SUM, v);
+  te_result_begin(lc, 0, "adaptive_pool_avg");
+  const Expr *count = one;
+  for (uint32_t i = 0; i < p.nd; i++) {
+    const Expr *o = lc->ax[p.out.at[i]], *dim = x->shape[p.data.at[i]];
+    const Expr *len = SUB(part_end(c, o, dim, size[i]), part_begin(c, o, dim, size[i]));
+    count = MUL(count, even[i] ? red[i] : len);
+  }
+  const Expr *total = te_load(lc, sum, lc->ax), *by = te_cast(c, acc, count);
+  te_out_value(lc, dtype_is_int(acc) ? te_int_div(c, EXPR_DIV, total, by) : DIV(total, by));
+  return true;
+}
