@@ -550,9 +550,80 @@ static void point_chunk(Emit *em, const Lanes *ln, StmtVec *out, void *ctx) {
   emit_point(em, p->st, ln, p->red, p->nred, out);
 }
 
+/* ---- what the inner loops don't change ---- */
+
+typedef struct {
+  Emit *em;
+  const Lanes *ln;
+  const Axis *inner;
+  uint32_t n;
+  StmtVec *out;
+  Map memo;
+  bool changed;
+} Hoist;
+
+typedef struct {
+  Emit *em;
+  bool heavy, load;
+} Weight;
+static bool weigh(const Expr *e, void *ctx) {
+  Weight *w = ctx;
+  if (e->kind == EXPR_DIV || e->kind == EXPR_CALL) w->heavy = true;
+  if (e->kind == EXPR_LOAD) {
+    const Temp *t = map_getp(&w->em->temps, e->buf);
+    if (!t || t->inner || !t->value) w->load = true;
+  }
+  return true;
+}
+
+/* Divisions and calls on registers of the row become registers before the inner loops. */
+static const Expr *hoist(Hoist *h, const Expr *e) {
+  Context *c = h->em->c;
+  if (!e->n || e->kind == EXPR_LOAD) return e;
+  const Expr *r = map_getp(&h->memo, e);
+  if (r) return r;
+  Weight w = {h->em, false, false};
+  bool fixed = true;
+  for (uint32_t i = 0; i < h->n; i++) fixed &= !expr_uses_var(e, h->inner[i].var);
+  expr_walk(e, weigh, &w);
+  r = e;
+  if (fixed && w.heavy && !w.load && dtype_is_float(e->dtype)) {
+    const Expr *value = emit_value(h->em, h->ln, emit_prepare(h->em, e));
+    Temp *t = ARENA_NEW(h->em->tmp, Temp);
+    Var *reg = var_create(c, "t", value->dtype);
+    t->place = var_create(c, "t", e->dtype);
+    t->value = reg->expr;
+    vec_push(h->em->tmp, h->out, stmt_let(h->em->a, h->em->g->stages[0]->span, reg, value));
+    map_setp(&h->em->temps, t->place, t);
+    h->changed = true;
+    r = t->place->expr;
+  } else if (w.heavy) {
+    const Expr **args = ARENA_ARRAY(h->em->tmp, const Expr *, e->n);
+    bool same = true;
+    for (uint32_t i = 0; i < e->n; i++) {
+      args[i] = hoist(h, e->arg[i]);
+      same &= args[i] == e->arg[i];
+    }
+    if (!same) r = expr_with_args(c, e, args);
+  }
+  map_setp(&h->memo, e, (void *)r);
+  return r;
+}
+
 static void emit_stage(Emit *em, const Stage *st, const Lanes *ln, StmtVec *out) {
   Axis inner[MAX_AXES] = {0};
   uint32_t nsp, n = inner_axes(em->g, st, inner, &nsp);
+  Stage copy;
+  if (n) {
+    Hoist h = {.em = em, .ln = ln, .inner = inner, .n = n, .out = out};
+    map_init(&h.memo, em->tmp);
+    const Expr *value = hoist(&h, st->value);
+    if (h.changed) {
+      copy = *st;
+      copy.value = value;
+      st = &copy;
+    }
+  }
   int32_t x = -1, score;
   if (!ln->var && em->inner_vec) x = best_inner(em, st, inner, n, nsp, &score);
   uint32_t full = x >= 0 ? stage_lanes(em, st) : 1;
