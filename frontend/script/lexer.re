@@ -479,7 +479,9 @@ static int next_token(ScriptParser *p, SCRIPT_YYSTYPE *value, SCRIPT_YYLTYPE *lo
     p->previous = 0;
     if (p->requeue_dedent) {
       p->requeue_dedent = false;
-      p->pending_dedents++;
+      /* Unexpected again right after it was given back: no block is open for it. */
+      if (!p->gave_back) p->pending_dedents++;
+      p->gave_back = !p->gave_back;
       return TOK_NEWLINE;
     }
     skip_statement(p);
@@ -517,6 +519,7 @@ int script_yylex(SCRIPT_YYSTYPE *value, SCRIPT_YYLTYPE *loc, ScriptParser *p) {
   loc->begin = loc->end = offset_of(p, p->cursor);
   int t = next_token(p, value, loc);
   if (t == TOK_SCRIPT_YYerror) p->recover = true;
+  if (t != TOK_NEWLINE && t != TOK_DEDENT) p->gave_back = false;
   if (t == TOK_NEWLINE) p->block_due = p->previous == ':';
   p->previous = t;
   return t;

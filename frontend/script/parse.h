@@ -50,6 +50,7 @@ typedef struct {
   bool ended;          /* NEWLINE at the end of the file was given */
   bool recover;        /* skip to the end of the statement */
   bool requeue_dedent; /* a DEDENT was the unexpected token: give it again */
+  bool gave_back;         /* it was given again, and nothing but layout has come since */
   bool too_deep;       /* reported for this statement */
   /* grammar */
   Tree **items;
