@@ -311,8 +311,14 @@ bool contraction_emit(Sched *s, Group *g, StmtVec *out) {
   int64_t stride;
   bool near = dim_is_const(con.b_stride, &stride) && stride > 0 && stride <= 4;
   bool must = !con.b_unit && !near; /* in place would gather from far */
+  const Expr *b_load = factor_load(con.b);
+  Buffer *ready = map_getp(&s->lc->packed, b_load->buf);
   bool pack = must || (!small_b && !(m_known && m < PACK_ROWS) && !con.b_outer);
   if (pack && con.b_outer && con.nk > 1) pack = must = false; /* windows overlap: no copy of each */
+  if (ready) {
+    pack = must = false;
+    kn.src.panels = flat_view(s->lc, ready);
+  }
   Axis loops[MAX_AXES] = {0};
   Var *vars[MAX_AXES] = {0};
   for (uint32_t i = 0; i < con.nouter; i++) {

@@ -26,21 +26,25 @@ void loop_set_parallel(LoopCtx *lc, Stmt *loop, int64_t grain) {
                                      attr_int(lc->a, grain > 0 ? grain : 1));
 }
 
-Stmt *schedule_body(LoopCtx *lc) {
+bool schedule_open(LoopCtx *lc, Sched *s) {
   PrimFunc *f = lc->f;
-  if (!f->s_tir || f->body->kind != STMT_BLOCK) return lower_blocks(lc, f->body);
+  if (!f->s_tir || f->body->kind != STMT_BLOCK) return false;
   SBlock *root = f->body->block;
-  if (root->niters || root->nmatches || root->init || root->predicate)
-    return lower_blocks(lc, f->body);
-  Sched s = {.lc = lc, .c = lc->c, .a = lc->a, .tmp = lc->tmp, .v = lc->v, .root = root};
-  map_init(&s.local, s.tmp);
-  map_init(&s.outside, s.tmp);
-  for (uint32_t i = 0; i < root->nallocs; i++) map_setp(&s.local, root->allocs[i], root->allocs[i]);
-  stages_extract(&s);
-  stages_inline(&s);
+  if (root->niters || root->nmatches || root->init || root->predicate) return false;
+  *s = (Sched){.lc = lc, .c = lc->c, .a = lc->a, .tmp = lc->tmp, .v = lc->v, .root = root};
+  map_init(&s->local, s->tmp);
+  map_init(&s->outside, s->tmp);
+  for (uint32_t i = 0; i < root->nallocs; i++) map_setp(&s->local, root->allocs[i], root->allocs[i]);
+  stages_extract(s);
+  stages_inline(s);
+  return true;
+}
+
+Stmt *schedule_body(LoopCtx *lc) {
+  Sched s;
+  if (!schedule_open(lc, &s)) return lower_blocks(lc, lc->f->body);
+  SBlock *root = s.root;
   StmtVec body = {0};
-  Map kept; /* allocations that nests as written use */
-  map_init(&kept, s.tmp);
   for (uint32_t i = 0; i < s.items.n;) {
     Item *it = &s.items.at[i];
     if (it->opaque) {

@@ -96,7 +96,17 @@ bool stage_is_contraction(Sched *s, const Stage *st);
 /* false: no tiled form, nothing was emitted. */
 bool contraction_emit(Sched *s, Group *g, StmtVec *out);
 
+/* ---- pack_const.c ---- */
+/* Packs the constants that f's callers pass for its contractions, and notes it in f's attributes;
+ * once per function, before its variants. */
+void pack_constants(LoopCtx *lc);
+/* Fills lc->packed from the attributes / gives f the packed parameters after scheduling. */
+void packed_open(LoopCtx *lc);
+void packed_close(LoopCtx *lc, const Stmt *body);
+
 /* ---- schedule.c ---- */
+/* Extracts and inlines the stages of lc->f; false when its form is another. */
+bool schedule_open(LoopCtx *lc, Sched *s);
 /* The whole body of lc->f as lowered loops. */
 Stmt *schedule_body(LoopCtx *lc);
 /* e with variables replaced (Var -> Expr). */

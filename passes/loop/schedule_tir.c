@@ -25,8 +25,10 @@ static bool schedule_version(PassCtx *pc, const Variant *v, Version *ver) {
   LoopCtx lc = {.pc = pc, .c = pc->c, .a = pc->m->arena, .tmp = pc->scratch, .v = v, .f = f};
   map_init(&lc.flat, pc->scratch);
   map_init(&lc.packed, pc->scratch);
+  packed_open(&lc);
   Stmt *body = schedule_body(&lc);
   if (lc.failed) return false;
+  packed_close(&lc, body);
   body = vectorize_loops(&lc, body);
   Context *c = pc->c;
   const Expr *zero = i64(c, 0);
@@ -78,6 +80,10 @@ static bool schedule_function(PassCtx *pc, PrimFunc *f) {
   const Target *t = pc->target;
   uint32_t n = t->nvariants;
   Version ver[TARGET_MAX_VARIANTS] = {0};
+  LoopCtx probe = {.pc = pc, .c = pc->c, .a = a, .tmp = pc->scratch, .v = &t->variants[0], .f = f};
+  map_init(&probe.flat, pc->scratch);
+  map_init(&probe.packed, pc->scratch);
+  pack_constants(&probe);
   ver[0].f = f;
   for (uint32_t i = 1; i < n; i++) {
     char *name = arena_printf(pc->scratch, "%s_%s", f->name, t->variants[i].name);

@@ -1,0 +1,230 @@
+/* Constant operands of contractions, packed at compile time.
+ *
+ *   before: call_tir(f, (x, const w (K, N)))
+ *   after:  call_tir(f, (x, const w (panels, K, width))), f's parameter reshaped alike
+ *
+ * Where every call passes a constant for the column operand of f's one contraction that reads it.
+ * The layout is that of pack.c; its width is the target's, so every variant reads the same data.
+ */
+#include "ir/op.h"
+#include "ir/ops/attrs.h"
+#include "passes/loop/contraction.h"
+
+#define SMALL_BYTES (16 * 1024) /* up to here reading in place is as good */
+
+typedef VEC(Node *) NodeVec;
+
+typedef struct {
+  const PrimFunc *f;
+  NodeVec calls;
+  bool other; /* f is used in some other way */
+  Arena *tmp;
+} Callers;
+
+static void find_calls(Node *n, void *ctx) {
+  Callers *k = ctx;
+  for (uint32_t i = 0; i < n->nin; i++) {
+    const Node *d = node_in(n, i);
+    if (d->op != OP_GLOBAL || strcmp(d->str, k->f->name)) continue;
+    if (i == 0 && n->op == OP_call_tir) vec_push(k->tmp, &k->calls, n);
+    else k->other = true;
+  }
+}
+
+typedef struct {
+  Context *c;
+  const Expr **loads;
+  const Buffer *b;
+  uint32_t n;
+} CountLoads;
+static void count_load(const Expr *load, void *ctx) {
+  CountLoads *k = ctx;
+  if (load->buf == k->b) k->n++;
+}
+
+static bool uses_buffer(const Expr *e, void *ctx) {
+  CountLoads *k = ctx;
+  if ((e->kind == EXPR_LOAD || e->kind == EXPR_BUF_DATA) && e->buf->data == k->b->data) k->n++;
+  return true;
+}
+static void uses_expr(const Expr *e, void *ctx) { expr_walk(e, uses_buffer, ctx); }
+static bool uses_stmt(const Stmt *s, void *ctx) {
+  stmt_exprs(s, uses_expr, ctx);
+  return true;
+}
+
+/* What is needed to copy: offsets in the original of (k, n). */
+typedef struct {
+  uint32_t param;
+  int64_t base, n, n_stride;
+  int64_t k[MAX_AXES], k_stride[MAX_AXES], nk, total;
+  uint32_t width;
+} Packing;
+
+/* Fills p when g's contraction has a parameter for its column operand that can be packed. */
+static bool plan_packing(Sched *s, Group *g, Packing *p) {
+  Context *c = s->c;
+  const PrimFunc *f = s->lc->f;
+  Emit em;
+  emit_init(&em, s, g);
+  emit_collapse(&em);
+  Contraction con;
+  if (!contraction_find(s, g, &con) || con.b_outer) return false;
+  for (uint32_t i = 0; i < g->n; i++)
+    if (!vec_possible(g->stages[i]->value)) return false;
+  const Expr *load = con.b->kind == EXPR_CAST ? con.b->arg[0] : con.b;
+  uint32_t param = 0;
+  while (param < f->nparams && f->param_bufs[param] != load->buf) param++;
+  if (param == f->nparams) return false;
+  /* read nowhere else */
+  CountLoads k = {.c = c, .b = load->buf};
+  for (uint32_t i = 0; i < s->items.n; i++) {
+    if (s->items.at[i].stage) expr_loads(s->items.at[i].stage->value, count_load, &k);
+    else stmt_walk(s->items.at[i].opaque, uses_stmt, &k);
+  }
+  if (k.n != 1) return false;
+  *p = (Packing){.param = param};
+  const Dim *off = flat_offset(s->lc, load->buf, load->arg), *coef, *rest;
+  if (!expr_const_int(c, con.n.extent, &p->n) || !dim_linear(c, off, con.n.var, &coef, &rest) ||
+      !dim_is_const(coef, &p->n_stride))
+    return false;
+  off = rest;
+  p->nk = con.nk;
+  p->total = 1;
+  for (uint32_t i = 0; i < con.nk; i++) {
+    if (!expr_const_int(c, con.k[i].extent, &p->k[i]) ||
+        !dim_linear(c, off, con.k[i].var, &coef, &rest) || !dim_is_const(coef, &p->k_stride[i]))
+      return false;
+    off = rest;
+    p->total *= p->k[i];
+  }
+  for (uint32_t i = 0; i < em.fixed.n; i++) { /* collapsed axes stand at 0 */
+    const Var *v = (const Var *)(uintptr_t)em.fixed.entries[i].key;
+    if (!dim_linear(c, off, v, &coef, &rest)) return false;
+    off = rest;
+  }
+  if (!dim_is_const(off, &p->base) || p->n <= 0 || p->total <= 0) return false;
+  p->width = s->lc->pc->target->panel_lanes * 32 / load->dtype.bits;
+  int64_t bytes = p->n * p->total * (int64_t)dtype_bytes(load->dtype);
+  return p->width > 1 && dtype_eq(load->dtype, con.d) && (bytes > SMALL_BYTES || !con.b_unit);
+}
+
+static ConstData *pack_data(PassCtx *pc, const ConstData *d, const Packing *p) {
+  size_t elem = dtype_bytes(d->dtype);
+  int64_t panels = (p->n + p->width - 1) / p->width;
+  int64_t dims[] = {panels, p->total, p->width};
+  char *out = arena_calloc(pc->m->arena, (size_t)(panels * p->total) * p->width, elem);
+  const char *in = d->bytes;
+  for (int64_t k = 0; k < p->total; k++) {
+    int64_t off = p->base, rest = k;
+    for (int64_t i = p->nk; i-- > 0;) {
+      off += rest % p->k[i] * p->k_stride[i];
+      rest /= p->k[i];
+    }
+    for (int64_t n = 0; n < p->n; n++) {
+      int64_t to = (n / p->width * p->total + k) * p->width + n % p->width;
+      memcpy(out + (size_t)to * elem, in + (size_t)(off + n * p->n_stride) * elem, elem);
+    }
+  }
+  ConstData *r = const_create(pc->m, d->dtype, dims, 3, out);
+  r->name = d->name;
+  return r;
+}
+
+static bool all_constant(const NodeVec *calls, uint32_t param) {
+  for (uint32_t i = 0; i < calls->n; i++)
+    if (calls->at[i]->nin <= 1 + param || node_in(calls->at[i], 1 + param)->op != OP_CONST) return false;
+  return calls->n > 0;
+}
+
+/* Node that replaces constant `old`, in place at its use. */
+static Node *packed_node(PassCtx *pc, Node *call, const Node *old, const Packing *p, Map *done) {
+  ConstData *d = map_getp(done, old->data);
+  if (!d) {
+    d = pack_data(pc, old->data, p);
+    map_setp(done, old->data, d);
+  }
+  return node_const(call->func, d, old->span);
+}
+
+void pack_constants(LoopCtx *lc) {
+  PassCtx *pc = lc->pc;
+  PrimFunc *f = lc->f;
+  if (!f->s_tir || f->body->kind != STMT_BLOCK) return;
+  Callers k = {.f = f, .tmp = lc->tmp};
+  module_each(pc->m, g) if (g->kind == GLOBAL_FUNC) func_each_node(g->func, find_calls, &k);
+  if (k.other || !k.calls.n || !f->is_private) return;
+  bool any = false;
+  for (uint32_t i = 0; i < f->nparams; i++) any |= f->param_bufs[i] && all_constant(&k.calls, i);
+  if (!any) return;
+  Sched s;
+  if (!schedule_open(lc, &s) || !s.simple) return;
+  const Attr *list[MAX_AXES];
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < s.items.n && n < MAX_AXES;) {
+    if (!s.items.at[i].stage) {
+      i++;
+      continue;
+    }
+    Group g;
+    i += group_form(&s, i, &g);
+    Packing p;
+    if (!g.contraction || !plan_packing(&s, &g, &p) || !all_constant(&k.calls, p.param)) continue;
+    Map done;
+    map_init(&done, lc->tmp);
+    for (uint32_t c = 0; c < k.calls.n; c++) {
+      Node *call = k.calls.at[c];
+      node_set_in(call, 1 + p.param, packed_node(pc, call, node_in(call, 1 + p.param), &p, &done));
+    }
+    int64_t panels = (p.n + p.width - 1) / p.width;
+    Attr *dims[4];
+    int64_t v[] = {p.param, panels, p.total, p.width};
+    for (int d = 0; d < 4; d++) dims[d] = (Attr *)attr_int(lc->a, v[d]);
+    Attr *one = ARENA_NEW(lc->a, Attr);
+    one->kind = ATTR_LIST;
+    one->n = 4;
+    one->items = arena_dup(lc->a, dims, sizeof dims);
+    list[n++] = one;
+  }
+  if (!n) return;
+  Attr *all = ARENA_NEW(lc->a, Attr);
+  all->kind = ATTR_LIST;
+  all->n = n;
+  all->items = arena_dup(lc->a, list, n * sizeof list[0]);
+  f->attrs = attr_with(lc->a, f->attrs, "relaxc.packed", all);
+}
+
+void packed_open(LoopCtx *lc) {
+  const Attr *all = attr_get(lc->f->attrs, "relaxc.packed");
+  Context *c = lc->c;
+  for (uint32_t i = 0; all && i < all->n; i++) {
+    const Attr *one = all->items[i];
+    Buffer *old = lc->f->param_bufs[one->items[0]->i];
+    const Expr **shape = ARENA_ARRAY(c->arena, const Expr *, 3);
+    for (int d = 0; d < 3; d++) shape[d] = i64(c, one->items[1 + d]->i);
+    Buffer *b = buffer_create(c, old->name, old->dtype, shape, 3, "global");
+    b->span = old->span;
+    map_setp(&lc->packed, old, b);
+  }
+}
+
+static bool still_used(const Stmt *s, void *ctx) {
+  CountLoads *k = ctx;
+  stmt_exprs(s, uses_expr, k);
+  return true;
+}
+
+void packed_close(LoopCtx *lc, const Stmt *body) {
+  PrimFunc *f = lc->f;
+  for (uint32_t i = 0; i < f->nparams; i++) {
+    Buffer *b = f->param_bufs[i] ? map_getp(&lc->packed, f->param_bufs[i]) : NULL;
+    if (!b) continue;
+    CountLoads k = {.b = f->param_bufs[i]};
+    stmt_walk(body, still_used, &k);
+    if (k.n) bug("'%s' is read as it was before packing", f->param_bufs[i]->name);
+    Buffer **bufs = arena_dup(lc->a, f->param_bufs, f->nparams * sizeof *bufs);
+    bufs[i] = b;
+    f->param_bufs = bufs;
+  }
+  f->attrs = attr_without(lc->a, f->attrs, "relaxc.packed");
+}
