@@ -261,7 +261,7 @@ static bool check_state(Context *c, uint32_t state) {
     uint32_t bit;
     const char *words;
   } needs[] = {{STATE_LEGAL, "operators are left (LegalizeOps)"},
-               {STATE_SCHEDULED, "prim_funcs are not scheduled (Schedule)"}};
+               {STATE_SCHEDULED, "prim_funcs are not scheduled (ScheduleTIR)"}};
   for (size_t i = 0; i < sizeof needs / sizeof *needs; i++)
     if (!(state & needs[i].bit)) {
       diag_error(c->diags, SPAN_NONE, "the pipeline of --passes does not lead to code: %s",
@@ -271,19 +271,20 @@ static bool check_state(Context *c, uint32_t state) {
   return true;
 }
 
-/* The pass of the default pipeline before the first that schedules. */
-static const char *last_before_schedule(Arena *a, int level) {
-  const char *previous = NULL, *p = pipeline_default(level);
+/* The default pipeline up to the pass that schedules, with or without it. */
+static const char *pipeline_to_schedule(Arena *a, int level, bool with) {
+  const char *all = pipeline_default(level), *p = all;
   while (*p) {
-    size_t n = strcspn(p, ",("), all = strcspn(p, ",");
-    const char *name = arena_strndup(a, p, n);
-    int id = pass_find(name);
-    if (id >= 0 && (pass_table[id].gives & STATE_SCHEDULED)) break;
-    previous = name;
-    p += all;
+    size_t n = strcspn(p, ",");
+    int id = pass_find(arena_strndup(a, p, n));
+    bool schedules = id >= 0 && (pass_table[id].gives & STATE_SCHEDULED);
+    if (schedules && !with) break;
+    p += n;
+    if (schedules) return arena_strndup(a, all, (size_t)(p - all));
     while (*p == ',' || *p == ' ') p++;
   }
-  return previous;
+  while (p > all && (p[-1] == ',' || p[-1] == ' ')) p--;
+  return arena_strndup(a, all, (size_t)(p - all));
 }
 
 static bool emit_stage(Context *c, const Options *o, const Target *target, const char *input,
@@ -300,10 +301,10 @@ static bool emit_stage(Context *c, const Options *o, const Target *target, const
     return (!asked || driver_passes(c, m, o, target, passes, o->stop_after, &state)) &&
            write_module(c, m, o, output_path(c, o, input, EMIT_RELAX));
   }
-  const char *stop = o->stop_after;
-  if (kinds == BIT(EMIT_TIR) && !o->passes && !stop)
-    stop = last_before_schedule(c->arena, o->level);
-  if (!driver_passes(c, m, o, target, o->passes, stop, &state)) return false;
+  const char *passes = o->passes;
+  if ((kinds == BIT(EMIT_TIR) || kinds == BIT(EMIT_LOOPS)) && !passes && !o->stop_after)
+    passes = pipeline_to_schedule(c->arena, o->level, kinds == BIT(EMIT_LOOPS));
+  if (!driver_passes(c, m, o, target, passes, o->stop_after, &state)) return false;
   if (kinds == BIT(EMIT_TIR) || kinds == BIT(EMIT_LOOPS)) {
     EmitKind k = kinds == BIT(EMIT_TIR) ? EMIT_TIR : EMIT_LOOPS;
     return write_module(c, m, o, output_path(c, o, input, k));

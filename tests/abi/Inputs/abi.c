@@ -207,9 +207,9 @@ static void dl_calls(void) {
 
   /* dtype, rank, dims */
   a = T2(x, RX_DL_FLOAT, 64, 1, 4);
-  BAD(RX_ERR_DTYPE, call(abi_scale_dl, &a, &b, &o, NULL), "scale", "'x'", "float32", "float64");
+  BAD(RX_ERR_DTYPE, call(abi_scale_dl, &a, &b, &o, NULL), "scale", "'x'", "float32", "float, 64 bits");
   a = T2(x, RX_DL_INT, 32, 1, 4);
-  BAD(RX_ERR_DTYPE, call(abi_scale_dl, &a, &b, &o, NULL), "scale", "'x'", "float32", "int32");
+  BAD(RX_ERR_DTYPE, call(abi_scale_dl, &a, &b, &o, NULL), "scale", "'x'", "float32", "int, 32 bits");
   a = T2(x, 77, 32, 1, 4);
   BAD(RX_ERR_DTYPE, call(abi_scale_dl, &a, &b, &o, NULL), "scale", "'x'", "float32");
   a = T2(x, RX_DL_FLOAT, 32, 1, 4);
@@ -234,7 +234,7 @@ static void dl_calls(void) {
   o = T2(y, RX_DL_FLOAT, 32, 2, 4);
   BAD(RX_ERR_SHAPE, call(abi_scale_dl, &a, &b, &o, NULL), "scale", "out", "3", "2");
   o = T2(y, RX_DL_FLOAT, 64, 3, 4);
-  BAD(RX_ERR_DTYPE, call(abi_scale_dl, &a, &b, &o, NULL), "scale", "out", "float32", "float64");
+  BAD(RX_ERR_DTYPE, call(abi_scale_dl, &a, &b, &o, NULL), "scale", "out", "float32", "float, 64 bits");
   o = T1(y, RX_DL_FLOAT, 32, 12);
   BAD(RX_ERR_RANK, call(abi_scale_dl, &a, &b, &o, NULL), "scale", "out", "2", "1");
   a.t.shape = NULL;
@@ -304,7 +304,7 @@ static void dl_calls(void) {
   b = T1(shape, RX_DL_INT, 64, 1);
   BAD(RX_ERR_SHAPE, call(abi_spread_dl, &a, &b, &o, NULL), "spread", "'s'", "2", "1");
   b = T1(shape, RX_DL_INT, 32, 2);
-  BAD(RX_ERR_DTYPE, call(abi_spread_dl, &a, &b, &o, NULL), "spread", "'s'", "int64", "int32");
+  BAD(RX_ERR_DTYPE, call(abi_spread_dl, &a, &b, &o, NULL), "spread", "'s'", "int64", "int, 32 bits");
   shape[1] = 4;
   b = T1(shape, RX_DL_INT, 64, 2);
   BAD(RX_ERR_SHAPE, call(abi_spread_dl, &a, &b, &o, NULL), "spread", "'s'", "2", "4");
