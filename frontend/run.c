@@ -191,6 +191,9 @@ static void flatten_result(Context *c, const Value *v, TensorVec *out) {
   case VALUE_STR:
     diag_error(c->diags, SPAN_NONE, "a result is a string: it can't be written");
     return;
+  case VALUE_FUNC:
+    diag_error(c->diags, SPAN_NONE, "a result is a function: it can't be written");
+    return;
   case VALUE_NONE: return;
   }
   if (!tensor_size(t.dtype, t.dims, t.ndim, &elements, &t.bytes))
@@ -208,7 +211,7 @@ static void eval(Context *c, const Options *o) {
   if (!m || !io_entry(c, m, o)) return;
   /* The program as it stands, but for what the options bind. */
   const char *passes = o->passes;
-  if (!passes && (o->binds.n || o->weights)) passes = "BindSymbolicVars,BindParams";
+  if (!passes && (o->binds.n || o->weights)) passes = "Normalize, BindSymbolicVars, BindParams";
   if (passes && !driver_passes(c, m, o, &target, passes, NULL, &state)) return;
   const Func *func = io_entry(c, m, o);
   if (!func || !abi_function(c->arena, m, "m", func, &f)) return;

@@ -7,7 +7,15 @@
 
 #include "ir/module.h"
 
-typedef enum { VALUE_TENSOR, VALUE_TUPLE, VALUE_SHAPE, VALUE_PRIM, VALUE_STR, VALUE_NONE } ValueKind;
+typedef enum {
+  VALUE_TENSOR,
+  VALUE_TUPLE,
+  VALUE_SHAPE,
+  VALUE_PRIM,
+  VALUE_STR,
+  VALUE_FUNC, /* a local function with the values around it */
+  VALUE_NONE,
+} ValueKind;
 
 typedef struct Value {
   ValueKind kind;
@@ -19,11 +27,15 @@ typedef struct Value {
   double f;      /* PRIM of float type */
   uint32_t n;    /* TUPLE */
   struct Value **fields;
+  const char *str; /* STR */
+  const Func *func; /* FUNC */
+  void *frame;
 } Value;
 
 Value *value_tensor(Arena *a, DType d, const int64_t *dims, int32_t ndim, const void *bytes);
-/* Calls function `entry`. dims: names and values of symbolic dims that no argument fixes. Errors
- * (shape mismatch, index out of range, ...) go to the context's diagnostics; NULL then. */
+/* Calls function `entry`, which may be a prim_func: buffers that args don't hold are then allocated
+ * and are the result. Errors (shape mismatch, index out of range, ...) go to the context's
+ * diagnostics; NULL then. */
 Value *module_eval(Module *m, Arena *a, const char *entry, Value *const *args, uint32_t nargs);
 /* Runs one prim_func on buffers: params hold tensors (inputs and outputs, modified in place) and
  * prims. Used by FoldConstant. */

@@ -1,0 +1,805 @@
+/* Prim_funcs: statements as trees of steps, buffers as views of memory.
+ *
+ * A block runs its init when every reduction axis is at its first value. When a loop of a reduction
+ * has no iteration, the reduction over nothing is its init: the body is then walked once with
+ * nothing but inits being run ("init_only").
+ */
+#include "ir/eval_impl.h"
+#include <stdlib.h>
+#include <string.h>
+
+typedef enum { RUN_ON, RUN_BREAK, RUN_CONTINUE, RUN_RETURN, RUN_FAILED } Run;
+
+typedef struct {
+  uint32_t view;
+  uint32_t source;
+  const Code **min; /* of the source's region, one per dim */
+} MatchStep;
+
+typedef struct {
+  uint32_t niters;
+  uint32_t *slots;
+  bool *reduce;
+  const Code **value, **min;
+  const Code *predicate;
+  uint32_t nallocs, nmatches;
+  uint32_t *allocs;
+  MatchStep *matches;
+  Step *init, *body;
+} BlockStep;
+
+typedef struct {
+  const PrimFunc *callee;
+  uint32_t n;
+  const Code **scalars; /* NULL: a buffer */
+  uint32_t *views;
+} CallStep;
+
+struct Step {
+  StmtKind kind;
+  bool feeds_init; /* loop: a reduction axis of a block with init depends on it */
+  Span span;
+  const char *message;
+  Step **at, *body, *other;
+  uint32_t n, slot, lanes, source;
+  const Code *x, *y, *z;
+  const Access *access;
+  const BlockStep *block;
+  const CallStep *call;
+  DType d;
+};
+
+/* ---- errors ---- */
+
+void interp_fail(Interp *in, Span s, const char *fmt, ...) {
+  if (in->failed) return;
+  in->failed = true;
+  Text t = {0};
+  va_list ap;
+  va_start(ap, fmt);
+  text_vprintf(&t, fmt, ap);
+  va_end(ap);
+  diag_error(in->c->diags, s, "%s", text_cstr(&t));
+  text_free(&t);
+}
+
+void machine_fail(Machine *m, const char *fmt, ...) {
+  if (m->failed) return;
+  m->failed = true;
+  Text t = {0};
+  va_list ap;
+  va_start(ap, fmt);
+  text_vprintf(&t, fmt, ap);
+  va_end(ap);
+  interp_fail(m->in, m->span, "%s%s%s%s", text_cstr(&t), m->code->f ? " (in '" : "",
+              m->code->f ? m->code->f->name : "", m->code->f ? "')" : "");
+  text_free(&t);
+}
+
+/* ---- translation: views ---- */
+
+static const Code **compile_codes(Compiler *k, const Expr *const *e, uint32_t n) {
+  const Code **c = ARENA_ARRAY(k->arena, const Code *, n);
+  for (uint32_t i = 0; i < n; i++) c[i] = compile_root(k, e[i]);
+  return c;
+}
+
+static uint32_t new_view(Compiler *k, const Buffer *b) {
+  ViewCode v = {.buf = b};
+  v.shape = compile_codes(k, b->shape, b->ndim);
+  if (b->strides) v.stride = compile_codes(k, b->strides, b->ndim);
+  if (b->elem_offset) v.offset = compile_root(k, b->elem_offset);
+  uint32_t at = k->code->bufs.n;
+  vec_push(k->arena, &k->code->bufs, v);
+  map_setp(&k->code->views, b, (void *)(uintptr_t)(at + 1));
+  if (b->data && !map_hasp(&k->code->owners, b->data))
+    map_setp(&k->code->owners, b->data, (void *)(uintptr_t)(at + 1));
+  return at;
+}
+
+/* ---- translation: statements ---- */
+
+static Step *compile_stmt(Compiler *k, const Stmt *s);
+
+static Step *new_step(Compiler *k, const Stmt *s) {
+  Step *p = ARENA_NEW(k->arena, Step);
+  p->kind = s->kind;
+  p->span = s->span;
+  if (s->span.file) k->span = s->span;
+  return p;
+}
+
+typedef struct {
+  const Var *var;
+  bool feeds;
+} FeedSearch;
+
+static bool find_feed(const Stmt *s, void *ctx) {
+  FeedSearch *f = ctx;
+  if (s->kind != STMT_BLOCK || !s->block->init) return true;
+  bool reduce = false, other = false;
+  for (uint32_t i = 0; i < s->block->niters; i++) {
+    const BlockIter *it = &s->block->iters[i];
+    if (!expr_uses_var(it->value, f->var)) continue;
+    if (it->kind == ITER_REDUCE)
+      reduce = true;
+    else
+      other = true;
+  }
+  f->feeds |= reduce && !other;
+  return true;
+}
+
+static void compile_loop(Compiler *k, const Stmt *s, Step *p) {
+  p->x = compile_root(k, s->loop.min);
+  p->y = compile_root(k, s->loop.extent);
+  if (s->loop.step) p->z = compile_root(k, s->loop.step);
+  p->slot = compile_slot(k, s->loop.var);
+  p->d = s->loop.var->dtype;
+  FeedSearch f = {.var = s->loop.var};
+  if (k->code->f->s_tir) stmt_walk(s->loop.body, find_feed, &f);
+  p->feeds_init = f.feeds;
+  p->body = compile_stmt(k, s->loop.body);
+}
+
+static void compile_block(Compiler *k, const Stmt *s, Step *p) {
+  const SBlock *b = s->block;
+  BlockStep *q = ARENA_NEW(k->arena, BlockStep);
+  p->block = q;
+  q->niters = b->niters;
+  q->slots = ARENA_ARRAY(k->arena, uint32_t, b->niters);
+  q->reduce = ARENA_ARRAY(k->arena, bool, b->niters);
+  q->value = ARENA_ARRAY(k->arena, const Code *, b->niters);
+  q->min = ARENA_ARRAY(k->arena, const Code *, b->niters);
+  for (uint32_t i = 0; i < b->niters; i++) {
+    const BlockIter *it = &b->iters[i];
+    q->value[i] = compile_root(k, it->value);
+    q->min[i] = compile_root(k, it->dom.min);
+    q->reduce[i] = it->kind == ITER_REDUCE;
+  }
+  if (b->predicate) q->predicate = compile_root(k, b->predicate);
+  for (uint32_t i = 0; i < b->niters; i++) q->slots[i] = compile_slot(k, b->iters[i].var);
+  q->nallocs = b->nallocs;
+  q->allocs = ARENA_ARRAY(k->arena, uint32_t, b->nallocs);
+  for (uint32_t i = 0; i < b->nallocs; i++) q->allocs[i] = new_view(k, b->allocs[i]);
+  q->nmatches = b->nmatches;
+  q->matches = ARENA_ARRAY(k->arena, MatchStep, b->nmatches);
+  for (uint32_t i = 0; i < b->nmatches; i++) {
+    const Region *r = &b->matches[i].source;
+    MatchStep *ms = &q->matches[i];
+    ms->source = compile_view(k, r->buf);
+    ms->min = ARENA_ARRAY(k->arena, const Code *, r->buf->ndim);
+    for (uint32_t d = 0; d < r->buf->ndim; d++) ms->min[d] = compile_root(k, r->ranges[d].min);
+    const Buffer *t = b->matches[i].target;
+    for (uint32_t d = 0; t->strides && d < t->ndim; d++)
+      if (t->strides[d]->kind == EXPR_VAR) (void)compile_slot(k, t->strides[d]->var);
+    if (t->elem_offset && t->elem_offset->kind == EXPR_VAR)
+      (void)compile_slot(k, t->elem_offset->var);
+    ms->view = new_view(k, t);
+    k->code->bufs.at[ms->view].is_window = true;
+  }
+  if (b->init) q->init = compile_stmt(k, b->init);
+  q->body = compile_stmt(k, b->body);
+}
+
+static void compile_store(Compiler *k, const Stmt *s, Step *p) {
+  const Buffer *b = s->store.buf;
+  const Expr **roots = ARENA_ARRAY(k->arena, const Expr *, b->ndim + 2);
+  unsigned lanes = b->dtype.lanes ? b->dtype.lanes : 1;
+  for (uint32_t i = 0; i < b->ndim; i++) {
+    roots[i] = s->store.idx[i];
+    if (roots[i]->dtype.lanes > 1) lanes = roots[i]->dtype.lanes * b->dtype.lanes;
+  }
+  roots[b->ndim] = s->store.value;
+  roots[b->ndim + 1] = s->store.pred;
+  compile_begin(k, roots, b->ndim + 2);
+  p->access = compile_access(k, b, s->store.idx, b->ndim, s->store.pred, lanes);
+  p->x = compile_expr(k, s->store.value);
+  p->lanes = lanes;
+  p->d = dtype_scalar(b->dtype);
+  DType v = s->store.value->dtype;
+  if (v.lanes != lanes || dtype_is_float(v) != dtype_is_float(b->dtype))
+    compile_fail(k, "a value of type %s doesn't fit buffer '%s'", dtype_name(v), b->name);
+}
+
+/* cls.f(A.data, n): a buffer's pointer passes the buffer. */
+static void compile_call(Compiler *k, const Expr *e, Step *p) {
+  CallStep *q = ARENA_NEW(k->arena, CallStep);
+  q->callee = k->in->m ? module_prim(k->in->m, e->s) : NULL;
+  if (!q->callee) {
+    compile_fail(k, "the module has no prim_func '%s'", e->s);
+    return;
+  }
+  q->n = e->n;
+  q->scalars = ARENA_ARRAY(k->arena, const Code *, e->n);
+  q->views = ARENA_ARRAY(k->arena, uint32_t, e->n);
+  for (uint32_t i = 0; i < e->n; i++) {
+    if (e->arg[i]->kind == EXPR_BUF_DATA)
+      q->views[i] = compile_view(k, e->arg[i]->buf);
+    else
+      q->scalars[i] = compile_root(k, e->arg[i]);
+  }
+  p->call = q;
+}
+
+static void compile_decl(Compiler *k, const Stmt *s, Step *p) {
+  const Buffer *b = s->alloc.buf;
+  uintptr_t owner = b->data ? (uintptr_t)map_getp(&k->code->owners, b->data) : 0;
+  if (!owner) {
+    compile_fail(k, "the interpreter doesn't know the memory of buffer '%s'", b->name);
+    return;
+  }
+  p->source = (uint32_t)owner - 1;
+  p->slot = new_view(k, b);
+}
+
+static Step *compile_stmt(Compiler *k, const Stmt *s) {
+  Step *p = new_step(k, s);
+  switch (s->kind) {
+  case STMT_SEQ:
+    p->n = s->seq.n;
+    p->at = ARENA_ARRAY(k->arena, Step *, p->n);
+    for (uint32_t i = 0; i < p->n; i++) p->at[i] = compile_stmt(k, s->seq.at[i]);
+    return p;
+  case STMT_FOR: compile_loop(k, s, p); return p;
+  case STMT_BLOCK: compile_block(k, s, p); return p;
+  case STMT_STORE: compile_store(k, s, p); return p;
+  case STMT_LET:
+    p->x = compile_root(k, s->let.value);
+    p->slot = compile_slot(k, s->let.var);
+    p->lanes = s->let.var->dtype.lanes;
+    if (s->let.var->dtype.code == DTYPE_HANDLE && s->let.value->kind == EXPR_BUF_DATA)
+      map_setp(&k->code->owners, s->let.var,
+               (void *)(uintptr_t)(compile_view(k, s->let.value->buf) + 1));
+    return p;
+  case STMT_IF:
+    p->x = compile_root(k, s->if_.cond);
+    p->body = compile_stmt(k, s->if_.then_);
+    if (s->if_.else_) p->other = compile_stmt(k, s->if_.else_);
+    return p;
+  case STMT_WHILE:
+    p->x = compile_root(k, s->while_.cond);
+    p->body = compile_stmt(k, s->while_.body);
+    return p;
+  case STMT_BREAK:
+  case STMT_CONTINUE: return p;
+  case STMT_ATTR:
+    if (s->attr.body) p->body = compile_stmt(k, s->attr.body);
+    return p;
+  case STMT_ASSERT:
+    p->x = compile_root(k, s->assert_.cond);
+    p->message = s->assert_.message;
+    return p;
+  case STMT_EVAL:
+    if (s->eval->kind == EXPR_CALL_FUNC)
+      compile_call(k, s->eval, p);
+    else if (s->eval->kind != EXPR_STR)
+      p->x = compile_root(k, s->eval);
+    p->lanes = s->eval->dtype.lanes ? s->eval->dtype.lanes : 1;
+    return p;
+  case STMT_ALLOC: p->slot = new_view(k, s->alloc.buf); return p;
+  case STMT_DECL: compile_decl(k, s, p); return p;
+  case STMT_RETURN:
+    if (s->ret) p->x = compile_root(k, s->ret);
+    return p;
+  }
+  bug("statement kind %d", (int)s->kind);
+}
+
+PrimCode *prim_compile(Interp *in, const PrimFunc *f) {
+  PrimCode *code = map_getp(&in->codes, f);
+  if (code) return code;
+  code = ARENA_NEW(in->arena, PrimCode);
+  code->f = f;
+  Compiler k = {.in = in, .arena = in->arena, .code = code, .span = f->span};
+  map_init(&code->slots, in->arena);
+  map_init(&code->views, in->arena);
+  map_init(&code->owners, in->arena);
+  for (uint32_t i = 0; i < f->nparams; i++)
+    if (f->params[i]) (void)compile_slot(&k, f->params[i]);
+  /* Variables that stand alone in a parameter's shape have a value before anything is computed. */
+  for (uint32_t i = 0; i < f->nparams; i++) {
+    const Buffer *b = f->param_bufs[i];
+    if (!b) continue;
+    for (uint32_t d = 0; d < b->ndim; d++) {
+      if (b->shape[d]->kind == EXPR_VAR) (void)compile_slot(&k, b->shape[d]->var);
+      if (b->strides && b->strides[d]->kind == EXPR_VAR) (void)compile_slot(&k, b->strides[d]->var);
+    }
+    if (b->elem_offset && b->elem_offset->kind == EXPR_VAR)
+      (void)compile_slot(&k, b->elem_offset->var);
+  }
+  for (uint32_t i = 0; i < f->nparams; i++)
+    if (f->param_bufs[i]) (void)new_view(&k, f->param_bufs[i]);
+  if (f->body) code->body = compile_stmt(&k, f->body);
+  if (k.failed) return NULL;
+  map_setp(&in->codes, f, code);
+  return code;
+}
+
+/* ---- running: views ---- */
+
+static int64_t index_of(Machine *m, const Code *c) {
+  machine_next(m);
+  return EVAL_I(c);
+}
+
+/* Dims of a view whose memory is known elsewhere; false after an error. */
+static bool view_dims(Machine *m, uint32_t at, int64_t *count) {
+  const ViewCode *vc = &m->code->bufs.at[at];
+  View *v = &m->views[at];
+  *count = 1;
+  for (uint32_t i = 0; i < vc->buf->ndim; i++) {
+    int64_t n = index_of(m, vc->shape[i]);
+    if (m->failed) return false;
+    if (n < 0 || (n > 0 && *count > (INT64_C(1) << 40) / n)) {
+      machine_fail(m, "buffer '%s' has a dim of %lld", vc->buf->name, (long long)n);
+      return false;
+    }
+    v->shape[i] = n;
+    *count *= n;
+  }
+  if (!vc->stride) return true;
+  for (uint32_t i = 0; i < vc->buf->ndim; i++) v->stride[i] = index_of(m, vc->stride[i]);
+  return !m->failed;
+}
+
+/* Fresh memory, filled with bytes that are NaN as floats: reading what was never written shows. */
+static bool view_alloc(Machine *m, uint32_t at) {
+  View *v = &m->views[at];
+  const Buffer *b = m->code->bufs.at[at].buf;
+  int64_t count;
+  if (!view_dims(m, at, &count)) return false;
+  size_t size = (size_t)count * dtype_bytes(b->dtype);
+  if (!v->owned || v->room < size) {
+    if (v->owned) free(v->data);
+    v->data = xmalloc(size ? size : 1);
+    v->room = size ? size : 1;
+    v->owned = true;
+  }
+  memset(v->data, dtype_is_float(b->dtype) ? 0xff : 0, size);
+  v->size = (int64_t)size;
+  return true;
+}
+
+static bool view_decl(Machine *m, uint32_t at, uint32_t source) {
+  View *v = &m->views[at];
+  const ViewCode *vc = &m->code->bufs.at[at];
+  const View *from = &m->views[source];
+  int64_t count, off = 0;
+  if (!view_dims(m, at, &count)) return false;
+  if (vc->offset) off = index_of(m, vc->offset);
+  int64_t bytes = (int64_t)dtype_bytes(dtype_scalar(vc->buf->dtype));
+  if (off < 0 || off > from->size / bytes) {
+    machine_fail(m, "buffer '%s' begins outside its memory", vc->buf->name);
+    return false;
+  }
+  v->data = from->data + off * bytes;
+  v->size = from->size - off * bytes;
+  return !m->failed;
+}
+
+/* A window of a buffer: T.match_buffer in a block. */
+static bool view_match(Machine *m, const MatchStep *ms) {
+  View *v = &m->views[ms->view];
+  const View *from = &m->views[ms->source];
+  const Buffer *s = m->code->bufs.at[ms->source].buf;
+  const ViewCode *vc = &m->code->bufs.at[ms->view];
+  int64_t stride = 1, off = 0;
+  uint32_t skip = s->ndim >= vc->buf->ndim ? s->ndim - vc->buf->ndim : 0;
+  for (uint32_t d = s->ndim; d-- > 0;) {
+    int64_t st = from->stride ? from->stride[d] : stride;
+    off += index_of(m, ms->min[d]) * st;
+    if (d >= skip) {
+      v->stride[d - skip] = st;
+      const Expr *e = vc->buf->strides ? vc->buf->strides[d - skip] : NULL;
+      if (e && e->kind == EXPR_VAR) {
+        uintptr_t slot = (uintptr_t)map_getp(&m->code->slots, e->var);
+        if (slot) m->slots[slot - 1].i = st;
+      }
+    }
+    stride *= from->shape[d];
+  }
+  if (m->failed) return false;
+  const Expr *e = vc->buf->elem_offset;
+  if (e && e->kind == EXPR_VAR) {
+    uintptr_t slot = (uintptr_t)map_getp(&m->code->slots, e->var);
+    if (slot) m->slots[slot - 1].i = off;
+  }
+  for (uint32_t i = 0; i < vc->buf->ndim; i++) v->shape[i] = index_of(m, vc->shape[i]);
+  int64_t bytes = (int64_t)dtype_bytes(dtype_scalar(vc->buf->dtype));
+  if (off < 0 || off * bytes > from->size) {
+    machine_fail(m, "buffer '%s' begins outside '%s'", vc->buf->name, s->name);
+    return false;
+  }
+  v->data = from->data + off * bytes;
+  v->size = from->size - off * bytes;
+  return !m->failed;
+}
+
+/* ---- running: statements ---- */
+
+static Run run_step(Machine *m, const Step *s);
+
+static void store_slot(const Step *s, char *p, Slot v) {
+  if (s->d.code == DTYPE_FLOAT && s->d.bits == 32) {
+    float f = (float)v.f;
+    memcpy(p, &f, sizeof f);
+  } else if (dtype_is_float(s->d)) {
+    dtype_store_double(s->d, p, v.f);
+  } else {
+    dtype_store_int(s->d, p, v.i);
+  }
+}
+
+static Run run_store(Machine *m, const Step *s) {
+  enum { MAX_LANES = 1024 };
+  machine_next(m);
+  if (s->lanes == 1) {
+    if (s->access->pred && !EVAL_I(s->access->pred)) return m->failed ? RUN_FAILED : RUN_ON;
+    Slot v = code_eval(m, s->x);
+    char *p = access_at(m, s->access);
+    if (!p || m->failed) return RUN_FAILED;
+    store_slot(s, p, v);
+    return RUN_ON;
+  }
+  if (s->lanes > MAX_LANES) {
+    machine_fail(m, "a store of %u lanes", s->lanes);
+    return RUN_FAILED;
+  }
+  /* Every lane is computed before the first is stored. */
+  Slot v[MAX_LANES];
+  char *p[MAX_LANES];
+  for (uint32_t l = 0; l < s->lanes; l++) {
+    m->lane = l;
+    machine_next(m);
+    bool off = s->access->pred && !EVAL_I(s->access->pred);
+    p[l] = off ? NULL : access_at(m, s->access);
+    if (p[l]) v[l] = code_eval(m, s->x);
+    if (m->failed) break;
+  }
+  m->lane = 0;
+  if (m->failed) return RUN_FAILED;
+  for (uint32_t l = 0; l < s->lanes; l++)
+    if (p[l]) store_slot(s, p[l], v[l]);
+  return RUN_ON;
+}
+
+static Run run_let(Machine *m, const Step *s) {
+  for (uint32_t l = 0; l < s->lanes; l++) {
+    m->lane = l;
+    machine_next(m);
+    m->slots[s->slot + l] = code_eval(m, s->x);
+  }
+  m->lane = 0;
+  return m->failed ? RUN_FAILED : RUN_ON;
+}
+
+static Run run_loop(Machine *m, const Step *s) {
+  int64_t min = index_of(m, s->x), extent = index_of(m, s->y);
+  int64_t step = s->z ? index_of(m, s->z) : 1;
+  if (m->failed) return RUN_FAILED;
+  if (step <= 0) {
+    machine_fail(m, "a loop with step %lld", (long long)step);
+    return RUN_FAILED;
+  }
+  if (s->feeds_init && (extent <= 0 || m->init_only)) {
+    bool before = m->init_only;
+    m->init_only = true;
+    m->slots[s->slot].i = min;
+    Run r = run_step(m, s->body);
+    m->init_only = before;
+    return r;
+  }
+  for (int64_t i = 0; i < extent; i += step) {
+    m->slots[s->slot].i = dtype_wrap(s->d, (int64_t)((uint64_t)min + (uint64_t)i));
+    Run r = run_step(m, s->body);
+    if (r == RUN_ON || r == RUN_CONTINUE) continue;
+    if (r == RUN_BREAK) break;
+    return r;
+  }
+  return RUN_ON;
+}
+
+static Run run_block(Machine *m, const Step *s) {
+  const BlockStep *b = s->block;
+  bool first = true;
+  Slot small[16];
+  Slot *values = b->niters > 16 ? xmalloc(b->niters * sizeof *values) : small;
+  for (uint32_t i = 0; i < b->niters; i++) {
+    machine_next(m);
+    if (m->init_only && b->reduce[i]) {
+      values[i].i = EVAL_I(b->min[i]);
+      continue;
+    }
+    values[i] = code_eval(m, b->value[i]);
+    if (b->reduce[i] && b->init) first &= values[i].i == EVAL_I(b->min[i]);
+  }
+  bool on = !m->failed;
+  if (on && b->predicate) {
+    machine_next(m);
+    on = EVAL_I(b->predicate);
+  }
+  for (uint32_t i = 0; i < b->niters; i++) m->slots[b->slots[i]] = values[i];
+  if (values != small) free(values);
+  if (m->failed) return RUN_FAILED;
+  if (!on) return RUN_ON;
+  for (uint32_t i = 0; i < b->nallocs; i++)
+    if (!view_alloc(m, b->allocs[i])) return RUN_FAILED;
+  for (uint32_t i = 0; i < b->nmatches; i++)
+    if (!view_match(m, &b->matches[i])) return RUN_FAILED;
+  if (b->init && first) {
+    bool before = m->init_only;
+    m->init_only = false;
+    Run r = run_step(m, b->init);
+    m->init_only = before;
+    if (r != RUN_ON) return r;
+  }
+  if (m->init_only && b->init) return RUN_ON;
+  return run_step(m, b->body);
+}
+
+static Run run_call(Machine *m, const Step *s) {
+  const CallStep *q = s->call;
+  Arena *a = m->in->arena;
+  Value **args = ARENA_ARRAY(a, Value *, q->n);
+  for (uint32_t i = 0; i < q->n; i++) {
+    Value *v = ARENA_NEW(a, Value);
+    if (q->scalars[i]) {
+      machine_next(m);
+      Slot x = code_eval(m, q->scalars[i]);
+      v->kind = VALUE_PRIM;
+      v->dtype = q->scalars[i]->d;
+      if (dtype_is_float(v->dtype))
+        v->f = x.f;
+      else
+        v->i = x.i;
+    } else {
+      const View *w = &m->views[q->views[i]];
+      const Buffer *b = m->code->bufs.at[q->views[i]].buf;
+      v->kind = VALUE_TENSOR;
+      v->dtype = b->dtype;
+      v->ndim = (int32_t)b->ndim;
+      v->dims = w->shape;
+      v->data = w->data;
+    }
+    args[i] = v;
+  }
+  bool ok = !m->failed && prim_run(m->in, q->callee, args, q->n, NULL, s->span, NULL);
+  if (!ok) m->failed = true;
+  return ok ? RUN_ON : RUN_FAILED;
+}
+
+static Run run_eval(Machine *m, const Step *s) {
+  if (s->call) return run_call(m, s);
+  if (!s->x) return RUN_ON;
+  for (uint32_t l = 0; l < s->lanes; l++) {
+    m->lane = l;
+    machine_next(m);
+    (void)code_eval(m, s->x);
+  }
+  m->lane = 0;
+  return m->failed ? RUN_FAILED : RUN_ON;
+}
+
+static Run run_while(Machine *m, const Step *s) {
+  for (;;) {
+    machine_next(m);
+    bool on = EVAL_I(s->x);
+    if (m->failed) return RUN_FAILED;
+    if (!on) return RUN_ON;
+    Run r = run_step(m, s->body);
+    if (r == RUN_BREAK) return RUN_ON;
+    if (r == RUN_RETURN || r == RUN_FAILED) return r;
+  }
+}
+
+static Run run_step(Machine *m, const Step *s) {
+  if (s->span.file) m->span = s->span;
+  switch (s->kind) {
+  case STMT_SEQ:
+    for (uint32_t i = 0; i < s->n; i++) {
+      Run r = run_step(m, s->at[i]);
+      if (r != RUN_ON) return r;
+    }
+    return RUN_ON;
+  case STMT_FOR: return run_loop(m, s);
+  case STMT_BLOCK: return run_block(m, s);
+  case STMT_STORE: return m->init_only ? RUN_ON : run_store(m, s);
+  case STMT_LET: return run_let(m, s);
+  case STMT_IF: {
+    bool on = index_of(m, s->x);
+    if (m->failed) return RUN_FAILED;
+    if (on) return run_step(m, s->body);
+    return s->other ? run_step(m, s->other) : RUN_ON;
+  }
+  case STMT_WHILE: return m->init_only ? RUN_ON : run_while(m, s);
+  case STMT_BREAK: return RUN_BREAK;
+  case STMT_CONTINUE: return RUN_CONTINUE;
+  case STMT_ATTR: return s->body ? run_step(m, s->body) : RUN_ON;
+  case STMT_ASSERT:
+    if (m->init_only) return RUN_ON;
+    if (!index_of(m, s->x) && !m->failed)
+      machine_fail(m, "assertion failed: %s", s->message ? s->message : "");
+    return m->failed ? RUN_FAILED : RUN_ON;
+  case STMT_EVAL: return m->init_only ? RUN_ON : run_eval(m, s);
+  case STMT_ALLOC: return view_alloc(m, s->slot) ? RUN_ON : RUN_FAILED;
+  case STMT_DECL: return view_decl(m, s->slot, s->source) ? RUN_ON : RUN_FAILED;
+  case STMT_RETURN:
+    machine_next(m);
+    if (s->x) m->ret = code_eval(m, s->x);
+    return m->failed ? RUN_FAILED : RUN_RETURN;
+  }
+  bug("statement kind %d", (int)s->kind);
+}
+
+/* ---- calls ---- */
+
+static void set_slot(Machine *m, const Var *v, const Value *x) {
+  uintptr_t at = (uintptr_t)map_getp(&m->code->slots, v);
+  if (!at) return;
+  if (dtype_is_float(v->dtype))
+    m->slots[at - 1].f = dtype_is_float(x->dtype) ? x->f : (double)x->i;
+  else
+    m->slots[at - 1].i = dtype_wrap(v->dtype, dtype_is_float(x->dtype) ? (int64_t)x->f : x->i);
+}
+
+static bool bind_params(Machine *m, Value *const *params, Map *known) {
+  const PrimFunc *f = m->code->f;
+  for (uint32_t i = 0; i < f->nparams; i++) {
+    const Buffer *b = f->param_bufs[i];
+    const Value *v = params[i];
+    if (!b) {
+      if (v->kind == VALUE_TENSOR && v->ndim == 0) {
+        Value s = {.kind = VALUE_PRIM, .dtype = v->dtype};
+        if (dtype_is_float(v->dtype))
+          s.f = dtype_load_double(v->dtype, v->data);
+        else
+          s.i = dtype_load_int(v->dtype, v->data);
+        set_slot(m, f->params[i], &s);
+      } else if (v->kind == VALUE_PRIM) {
+        set_slot(m, f->params[i], v);
+      } else {
+        machine_fail(m, "parameter '%s' of '%s' takes a scalar", f->params[i]->name, f->name);
+        return false;
+      }
+      map_setp(known, f->params[i], known);
+      continue;
+    }
+    if (v->kind != VALUE_TENSOR || v->ndim != (int32_t)b->ndim || !dtype_eq(v->dtype, b->dtype)) {
+      machine_fail(m, "parameter '%s' of '%s' takes a tensor of %u dims and type %s", b->name,
+                   f->name, b->ndim, dtype_name(b->dtype));
+      return false;
+    }
+  }
+  return true;
+}
+
+/* Dims that are bare variables take the tensor's; then every dim is compared. */
+static bool bind_shapes(Machine *m, Value *const *params, Map *known) {
+  const PrimFunc *f = m->code->f;
+  for (uint32_t i = 0; i < f->nparams; i++) {
+    const Buffer *b = f->param_bufs[i];
+    for (uint32_t d = 0; b && d < b->ndim; d++) {
+      const Expr *e = b->shape[d];
+      if (e->kind != EXPR_VAR || map_hasp(known, e->var)) continue;
+      set_slot(m, e->var, &(Value){.dtype = DT_I64, .i = params[i]->dims[d]});
+      map_setp(known, e->var, known);
+    }
+  }
+  return true;
+}
+
+static bool bind_free(Machine *m, const Map *known, const Map *env) {
+  for (uint32_t i = 0; i < m->code->free.n; i++) {
+    const Var *v = m->code->free.at[i];
+    if (map_hasp(known, v)) continue;
+    const Value *x = env ? map_getp(env, v) : NULL;
+    if (!x) {
+      machine_fail(m, "variable '%s' of '%s' has no value", v->name, m->code->f->name);
+      return false;
+    }
+    set_slot(m, v, x);
+  }
+  return true;
+}
+
+static bool bind_views(Machine *m, Value *const *params, const Map *known) {
+  const PrimFunc *f = m->code->f;
+  uint32_t at = 0;
+  for (uint32_t i = 0; i < f->nparams; i++) {
+    const Buffer *b = f->param_bufs[i];
+    if (!b) continue;
+    View *v = &m->views[at];
+    const Value *x = params[i];
+    int64_t count = 1, stride = 1;
+    for (uint32_t d = b->ndim; d-- > 0;) { /* strides without a value are the compact ones */
+      const Expr *e = b->strides ? b->strides[d] : NULL;
+      if (e && e->kind == EXPR_VAR && !map_hasp(known, e->var))
+        set_slot(m, e->var, &(Value){.dtype = DT_I64, .i = stride});
+      stride *= x->dims[d];
+    }
+    if (!view_dims(m, at, &count)) return false;
+    for (uint32_t d = 0; d < b->ndim; d++)
+      if (v->shape[d] != x->dims[d]) {
+        machine_fail(m, "dim %u of parameter '%s' of '%s' is %lld but %lld is expected", d, b->name,
+                     f->name, (long long)x->dims[d], (long long)v->shape[d]);
+        return false;
+      }
+    v->data = x->data;
+    v->size = count * (int64_t)dtype_bytes(b->dtype);
+    at++;
+  }
+  return true;
+}
+
+bool prim_run(Interp *in, const PrimFunc *f, Value *const *params, uint32_t n, const Map *env,
+              Span span, Value *ret) {
+  const PrimCode *code = prim_compile(in, f);
+  if (!code) return false;
+  if (n != f->nparams) {
+    interp_fail(in, span, "'%s' takes %u arguments but got %u", f->name, f->nparams, n);
+    return false;
+  }
+  if (in->depth > 200) {
+    interp_fail(in, span, "calls are nested too deeply");
+    return false;
+  }
+  in->depth++;
+  Arena *a = arena_create();
+  Machine m = {.in = in, .code = code, .span = span};
+  m.slots = ARENA_ARRAY(a, Slot, code->nslots + 1);
+  m.views = ARENA_ARRAY(a, View, code->bufs.n + 1);
+  m.memos = ARENA_ARRAY(a, Memo, code->nmemos + 1);
+  for (uint32_t i = 0; i < code->bufs.n; i++) {
+    const Buffer *b = code->bufs.at[i].buf;
+    m.views[i].shape = ARENA_ARRAY(a, int64_t, b->ndim);
+    m.views[i].stride = ARENA_ARRAY(a, int64_t, b->ndim);
+  }
+  machine_next(&m);
+  Map known;
+  map_init(&known, a);
+  bool ok = bind_params(&m, params, &known) && bind_shapes(&m, params, &known) &&
+            bind_free(&m, &known, env);
+  /* Compact views have no strides; a window always has. */
+  for (uint32_t i = 0; i < code->bufs.n; i++)
+    if (!code->bufs.at[i].stride && !code->bufs.at[i].is_window) m.views[i].stride = NULL;
+  ok = ok && bind_views(&m, params, &known);
+  if (ok && code->body) ok = run_step(&m, code->body) != RUN_FAILED && !m.failed;
+  if (ok && ret) {
+    *ret = (Value){.kind = dtype_known(f->ret) ? VALUE_PRIM : VALUE_NONE, .dtype = f->ret};
+    if (dtype_is_float(f->ret))
+      ret->f = m.ret.f;
+    else
+      ret->i = m.ret.i;
+  }
+  for (uint32_t i = 0; i < code->bufs.n; i++)
+    if (m.views[i].owned) free(m.views[i].data);
+  arena_free(a);
+  in->depth--;
+  return ok;
+}
+
+bool scalar_eval(Interp *in, const Expr *e, const Map *env, Span span, Value *out) {
+  Arena *a = arena_create();
+  PrimCode code = {0};
+  map_init(&code.slots, a);
+  map_init(&code.views, a);
+  Compiler k = {.in = in, .arena = a, .code = &code, .env = env, .span = span};
+  const Code *c = compile_root(&k, e);
+  bool ok = c != NULL;
+  if (ok) {
+    Machine m = {.in = in, .code = &code, .span = span};
+    m.slots = ARENA_ARRAY(a, Slot, code.nslots + 1);
+    m.memos = ARENA_ARRAY(a, Memo, code.nmemos + 1);
+    machine_next(&m);
+    Slot s = code_eval(&m, c);
+    *out = (Value){.kind = VALUE_PRIM, .dtype = e->dtype};
+    if (dtype_is_float(e->dtype))
+      out->f = s.f;
+    else
+      out->i = s.i;
+    ok = !m.failed;
+  }
+  arena_free(a);
+  return ok;
+}
