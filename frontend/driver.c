@@ -296,8 +296,9 @@ static bool emit_stage(Context *c, const Options *o, const Target *target, const
   if (kinds == BIT(EMIT_RELAX)) {
     /* As parsed; after passes only when some were named. */
     bool asked = o->passes || o->stop_after || o->weights || o->binds.n;
-    const char *passes =
-        asked && !o->passes && !o->stop_after ? "BindSymbolicVars,BindParams" : o->passes;
+    const char *passes = asked && !o->passes && !o->stop_after
+                             ? "Normalize, BindSymbolicVars, BindParams"
+                             : o->passes;
     return (!asked || driver_passes(c, m, o, target, passes, o->stop_after, &state)) &&
            write_module(c, m, o, output_path(c, o, input, EMIT_RELAX));
   }

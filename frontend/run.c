@@ -189,10 +189,9 @@ static void flatten_result(Context *c, const Value *v, TensorVec *out) {
     break;
   }
   case VALUE_STR:
-    diag_error(c->diags, SPAN_NONE, "a result is a string: it can't be written");
-    return;
   case VALUE_FUNC:
-    diag_error(c->diags, SPAN_NONE, "a result is a function: it can't be written");
+    diag_error(c->diags, SPAN_NONE, "a result is a %s: it can't be written",
+               v->kind == VALUE_STR ? "string" : "function");
     return;
   case VALUE_NONE: return;
   }
