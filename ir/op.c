@@ -31,8 +31,10 @@ enum {
 #include "ir/ops/all.def"
 #undef OP
 
-#define NAMES(...) ((const char *const[]){NULL, __VA_ARGS__})
-#define NNAMES(...) (int8_t)(sizeof NAMES(__VA_ARGS__) / sizeof(const char *) - 1)
+/* The leading NULL makes an empty list valid C; the fixed size leaves a NULL at the end. */
+enum { MAX_ARGS = 12 };
+#define NAMES(...) ((const char *const[MAX_ARGS + 2]){NULL, __VA_ARGS__})
+#define NNAMES(...) (int8_t)(sizeof(const char *[]){NULL, __VA_ARGS__} / sizeof(const char *) - 1)
 #define ARGS(...)                                                                                  \
   .args = NAMES(__VA_ARGS__) + 1, .min_args = NNAMES(__VA_ARGS__), .max_args = NNAMES(__VA_ARGS__)
 #define ARGS_OPT(k, ...)                                                                           \

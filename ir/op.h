@@ -98,7 +98,7 @@ typedef struct {
   OpId id;
   const char *name;  /* after "R." */
   const char *group; /* file stem */
-  const char *const *args;
+  const char *const *args; /* NULL-terminated */
   int8_t min_args, max_args; /* max -1: any */
   const AttrField *attrs;
   uint32_t nattrs, attrs_size;

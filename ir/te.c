@@ -71,17 +71,19 @@ const Expr *te_prim(LowerCtx *lc, uint32_t i) {
 Buffer *te_in(LowerCtx *lc, uint32_t i) {
   if (i >= lc->ins.n)
     bug("R.%s has no tensor operand %u", node_op(lc->node)->name, i);
+  lc->in_used[i] = true;
   return lc->ins.at[i];
 }
 
 Buffer *te_arg(LowerCtx *lc, uint32_t i) {
   if (i >= lc->node->nin || lc->count_in[i] != 1)
     bug("operand %u of R.%s is no single tensor", i, node_op(lc->node)->name);
-  return lc->ins.at[lc->first_in[i]];
+  return te_in(lc, lc->first_in[i]);
 }
 
 Buffer *const *te_args(LowerCtx *lc, uint32_t i, uint32_t *n) {
   *n = lc->count_in[i];
+  for (uint32_t k = 0; k < *n; k++) lc->in_used[lc->first_in[i] + k] = true;
   return lc->ins.at + lc->first_in[i];
 }
 
@@ -165,7 +167,13 @@ static bool collect_inputs(LowerCtx *lc) {
         add_input(lc, value, t, tensors ? arena_printf(lc->arena, "%s_%u", name, k) : name);
       }
     }
+  lc->in_used = ARENA_ARRAY(lc->arena, bool, lc->ins.n + 1);
   return true;
+}
+
+/* A constant scalar that the hook took as a literal is no parameter. */
+static bool is_literal(const LowerCtx *lc, uint32_t in) {
+  return !lc->in_used[in] && te_literal(lc->c, lc->in_nodes.at[in]);
 }
 
 /* ---- results ---- */
@@ -373,14 +381,17 @@ static bool is_out(const LowerCtx *lc, const Buffer *b) {
 static PrimFunc *assemble(LowerCtx *lc) {
   Arena *a = lc->arena;
   PrimFunc *f = lc->func;
-  f->nparams = lc->ins.n + lc->scalars.n + lc->outs.n;
-  f->params = ARENA_ARRAY(a, Var *, f->nparams + 1);
-  f->param_bufs = ARENA_ARRAY(a, Buffer *, f->nparams + 1);
+  uint32_t most = lc->ins.n + lc->scalars.n + lc->outs.n;
+  f->params = ARENA_ARRAY(a, Var *, most + 1);
+  f->param_bufs = ARENA_ARRAY(a, Buffer *, most + 1);
   uint32_t p = 0;
-  for (uint32_t i = 0; i < lc->ins.n; i++) f->param_bufs[p++] = lc->ins.at[i];
+  for (uint32_t i = 0; i < lc->ins.n; i++)
+    if (!is_literal(lc, i))
+      f->param_bufs[p++] = lc->ins.at[i];
   for (uint32_t i = 0; i < lc->scalars.n; i++) f->params[p++] = lc->scalars.at[i];
   for (uint32_t i = 0; i < lc->outs.n; i++) f->param_bufs[p++] = lc->outs.at[i];
-  for (uint32_t i = 0; i < f->nparams; i++)
+  f->nparams = p;
+  for (uint32_t i = 0; i < p; i++)
     if (f->param_bufs[i])
       f->params[i] = var_create(lc->c, f->param_bufs[i]->name, DT_HANDLE);
   SBlock *root = ARENA_NEW(a, SBlock);
@@ -430,7 +441,9 @@ bool te_lower_node(Module *m, Node *n, Lowered *out) {
     bug("R.%s was lowered to nothing", op->name);
   out->func = assemble(&lc);
   out->args = ARENA_ARRAY(m->arena, Node *, lc.ins.n + lc.scalars.n + 1);
-  for (uint32_t i = 0; i < lc.ins.n; i++) out->args[out->nargs++] = lc.in_nodes.at[i];
+  for (uint32_t i = 0; i < lc.ins.n; i++)
+    if (!is_literal(&lc, i))
+      out->args[out->nargs++] = lc.in_nodes.at[i];
   for (uint32_t i = 0; i < lc.scalars.n; i++) out->args[out->nargs++] = lc.scalar_nodes.at[i];
   return true;
 }

@@ -48,6 +48,7 @@ typedef struct LowerCtx {
   /* how the prim_func is called: */
   VEC(Node *) in_nodes;     /* for each of ins, the tensor passed */
   VEC(Node *) scalar_nodes; /* for each of scalars, the prim value passed */
+  bool *in_used;            /* for each of ins: a hook asked for the buffer */
   uint32_t *first_in;       /* per operand of the node: its first buffer in ins */
   uint32_t *count_in;       /* and how many it has */
   Map vars; /* Var* of the node's function -> Expr* in the prim_func */

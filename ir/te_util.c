@@ -18,9 +18,21 @@ const Expr *te_load_bcast(LowerCtx *lc, Buffer *b, const Expr *const *idx, uint3
   return expr_load(lc->c, b, at, b->ndim);
 }
 
+const Expr *te_literal(Context *c, const Node *n) {
+  const ConstData *d = n->op == OP_CONST ? n->data : NULL;
+  if (!d || d->ndim != 0 || d->dtype.bits > 64 || d->dtype.lanes != 1)
+    return NULL;
+  if (dtype_is_float(d->dtype))
+    return expr_float(c, d->dtype, dtype_load_double(d->dtype, d->bytes));
+  return expr_int(c, d->dtype, dtype_load_int(d->dtype, d->bytes));
+}
+
 const Expr *te_operand(LowerCtx *lc, uint32_t i, const Expr *const *idx, uint32_t n) {
   if (node_in(lc->node, i)->sinfo->kind == SINFO_PRIM)
     return te_prim(lc, i);
+  const Expr *literal = te_literal(lc->c, node_in(lc->node, i));
+  if (literal)
+    return literal;
   return te_load_bcast(lc, te_arg(lc, i), idx, n);
 }
 

@@ -35,7 +35,7 @@ const SInfo *infer_full_like(InferCtx *ic, Node *n) {
 bool lower_full(LowerCtx *lc, Node *n) {
   (void)n;
   te_result_begin(lc, 0, "T_full");
-  te_out_value(lc, te_load(lc, te_arg(lc, 1), lc->ax));
+  te_out_value(lc, te_operand(lc, 1, lc->ax, lc->nspatial));
   return true;
 }
 

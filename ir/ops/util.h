@@ -48,7 +48,10 @@ Buffer *const *te_args(LowerCtx *lc, uint32_t i, uint32_t *n);
 bool te_has_arg(const LowerCtx *lc, uint32_t i);
 /* A prim operand as scalar: its value, or a parameter. */
 const Expr *te_prim(LowerCtx *lc, uint32_t i);
-/* Operand i at result position idx: a broadcast load, or the scalar itself. */
+/* The value of a constant of rank 0 as a literal, else NULL. */
+const Expr *te_literal(Context *c, const Node *n);
+/* Operand i at result position idx: a broadcast load, or the scalar itself (of a prim operand or a
+ * constant of rank 0). */
 const Expr *te_operand(LowerCtx *lc, uint32_t i, const Expr *const *idx, uint32_t n);
 /* Struct info, dtype and mapped shape of result k (0 for a single tensor). */
 const SInfo *te_result(LowerCtx *lc, uint32_t k);

@@ -9,7 +9,7 @@ bool layout_read(InferCtx *ic, const Node *n, const char *attr, const char *s, u
   bool ok = s && strlen(s) == nd + 2;
   memset(out, 0, sizeof *out);
   out->ndim = nd + 2;
-  const char *names[WINDOW_MAX + 2];
+  const char *names[WINDOW_MAX + 2] = {NULL};
   for (uint32_t i = 0; i < nd + 2; i++) {
     char want = i == 0 ? (kernel ? 'O' : 'N') : i == 1 ? (kernel ? 'I' : 'C') : all[3 - nd + i - 2];
     names[i] = ok ? strchr(s, want) : NULL;
