@@ -193,6 +193,9 @@ static void print_var(Printer *p, const Var *v) {
   if (p->arena && p->graph && !map_getp(&p->declared, v)) {
     map_setp(&p->declared, v, (void *)(uintptr_t)v);
     vec_push(p->arena, &p->pending, (Var *)(uintptr_t)v);
+    /* `n = T.int64()` would redefine a TypeVar of that name. */
+    if (p->quote == QUOTE_NONE && !map_hasp(&p->names, v) && strmap_has(&p->typevar_names, v->name))
+      strmap_set(&p->used, v->name, (void *)(uintptr_t)1);
   }
   text_puts(p->t, print_name(p, v, v->name));
 }
