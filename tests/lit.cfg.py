@@ -21,7 +21,7 @@ config.test_exec_root = os.path.join(build, "tests")
 
 rt_dir = os.path.join(build, "san") if san else build
 include = f"-I{root}/runtime"
-rt = f"{include} -L{rt_dir} -lrelaxrt -L{build} -lpthreadpool -lpthread -lm"
+rt = f"{include} -L{rt_dir} -l:librelaxrt.a -L{build} -lpthreadpool -lpthread -lm"
 cc = "gcc -Wall -Werror" + (" -fsanitize=address,undefined -fno-sanitize-recover=undefined" if san else "")
 python = os.environ.get("PYTHON", "/usr/bin/python3")
 

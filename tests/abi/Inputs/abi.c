@@ -61,7 +61,7 @@ static DLTensor *at(Tensor *x) {
   x->t.shape = x->shape;
   return &x->t;
 }
-#define F32(data, ndim, ...) tensor(data, RX_DL_FLOAT, 32, ndim, __VA_ARGS__, 0, 0)
+#define F32(data, n) T1(data, RX_DL_FLOAT, 32, n)
 #define T1(data, code, bits, n) tensor(data, code, bits, 1, n, 0, 0)
 #define T2(data, code, bits, n, m) tensor(data, code, bits, 2, n, m, 0)
 
@@ -278,25 +278,25 @@ static void dl_calls(void) {
 
   /* dims that are expressions */
   float big[9];
-  a = F32(x, 1, 3, 0);
-  b = F32(x, 1, 6, 0);
-  o = F32(big, 1, 9, 0);
+  a = F32(x, 3);
+  b = F32(x, 6);
+  o = F32(big, 9);
   GOOD(call(abi_halves_dl, &a, &b, &o, NULL));
   CHECK(big[2] == x[2] && big[8] == x[5]);
   b.shape[0] = 5;
   BAD(RX_ERR_SHAPE, call(abi_halves_dl, &a, &b, &o, NULL), "halves", "'y'", "6", "5");
 
   /* nested tuples are flattened; messages name the field */
-  a = F32(x, 1, 2, 0);
-  b = F32(x, 1, 2, 0);
-  o = F32(y, 1, 2, 0);
+  a = F32(x, 2);
+  b = F32(x, 2);
+  o = F32(y, 2);
   GOOD(call(abi_nested_dl, &a, &b, &o, NULL));
   b.shape[0] = 3;
   BAD(RX_ERR_SHAPE, call(abi_nested_dl, &a, &b, &o, NULL), "nested", "t.1.0", "2", "3");
 
   /* a shape is a rank-1 int64 tensor */
   int64_t shape[2] = {3, 2};
-  a = F32(x, 1, 1, 0);
+  a = F32(x, 1);
   b = T1(shape, RX_DL_INT, 64, 2);
   o = T2(y, RX_DL_FLOAT, 32, 3, 2);
   GOOD(call(abi_spread_dl, &a, &b, &o, NULL));
@@ -310,7 +310,7 @@ static void dl_calls(void) {
   BAD(RX_ERR_SHAPE, call(abi_spread_dl, &a, &b, &o, NULL), "spread", "'s'", "2", "4");
   shape[0] = -1;
   shape[1] = 2;
-  BAD(RX_ERR_SHAPE, call(abi_spread_dl, &a, &b, &o, NULL), "spread", "'s'", "-1");
+  BAD(RX_ERR_SHAPE, call(abi_spread_dl, &a, &b, &o, NULL), "spread", "'n'", "-1");
 }
 
 static void info(void) {
