@@ -30,6 +30,8 @@ def parse(path):
         if not m:
             continue
         key, rest = m.groups()
+        if key in ("in", "out") and "=" not in rest:
+            continue  # prose
         if key == "next":
             calls.append({"in": [], "out": [], "tol": calls[-1]["tol"], "fails": None,
                           "entry": calls[-1]["entry"]})
