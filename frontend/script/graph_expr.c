@@ -101,10 +101,9 @@ static const AttrField *find_attr(const OpInfo *op, const char *name) {
   return NULL;
 }
 
+/* Names in the operator's row: with a variable number of operands, one stands for the rest. */
 static uint32_t count_args(const OpInfo *op) {
-  uint32_t n = 0;
-  while (op->args && op->args[n]) n++;
-  return n;
+  return (uint32_t)(op->max_args < 0 ? op->min_args + 1 : op->max_args);
 }
 
 static void unknown_keyword(Sema *s, const OpInfo *op, const Tree *t) {
@@ -622,7 +621,7 @@ static Node *read_call(Sema *s, const Tree *t) {
     int id = op_find(name);
     if (id < 0 || (op_table[id].traits & OPT_STRUCTURAL)) return unknown_op(s, t, name);
     const OpInfo *op = &op_table[id];
-    bool cross = (op->traits & OPT_CALL) && op->args[0] && strcmp(op->args[0], "func") == 0;
+    bool cross = (op->traits & OPT_CALL) && count_args(op) && strcmp(op->args[0], "func") == 0;
     return cross ? read_cross_call(s, t, op) : read_op(s, t, op, NULL);
   }
   bool known = false;

@@ -477,16 +477,19 @@ static int next_token(ScriptParser *p, SCRIPT_YYSTYPE *value, SCRIPT_YYLTYPE *lo
   if (p->recover) {
     p->recover = false;
     p->previous = 0;
-    if (p->requeue_dedent) {
-      p->requeue_dedent = false;
-      /* Unexpected again right after it was given back: no block is open for it. */
-      if (!p->gave_back) p->pending_dedents++;
-      p->gave_back = !p->gave_back;
+    if (p->requeue && p->requeued != p->cursor) { /* NEWLINE, then that token again */
+      p->requeued = p->cursor;
       return TOK_NEWLINE;
     }
+    p->requeue = 0;
     skip_statement(p);
     p->line_start = true;
     return TOK_NEWLINE;
+  }
+  if (p->requeue) {
+    int t = p->requeue;
+    p->requeue = 0;
+    return t;
   }
   if (p->line_start) {
     p->empty_block = p->block_due;

@@ -45,13 +45,14 @@ typedef struct {
   bool block_due;       /* the last line ended in ':' */
   int previous;         /* the token before, 0 at the start */
   uint32_t token_begin;
-  bool line_start;     /* at the start of a logical line */
-  bool fresh_line;     /* the last token was the first on its line, within brackets */
-  bool ended;          /* NEWLINE at the end of the file was given */
-  bool recover;        /* skip to the end of the statement */
-  bool requeue_dedent; /* a DEDENT was the unexpected token: give it again */
-  bool gave_back;         /* it was given again, and nothing but layout has come since */
-  bool too_deep;       /* reported for this statement */
+  bool line_start;      /* at the start of a logical line */
+  bool fresh_line;      /* the last token was the first on its line, within brackets */
+  bool ended;           /* NEWLINE at the end of the file was given */
+  bool recover;         /* skip to the end of the statement */
+  int requeue;          /* an INDENT or DEDENT was the unexpected token: give it again */
+  const char *requeued; /* where that was done last: once per place */
+  bool gave_back;       /* it was given again, and nothing but layout has come since */
+  bool too_deep;        /* reported for this statement */
   /* grammar */
   Tree **items;
   uint32_t n_items, cap_items;

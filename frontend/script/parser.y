@@ -580,7 +580,8 @@ static int yyreport_syntax_error(const yypcontext_t *context, ScriptParser *p) {
     diag_error(d, s, "expected the end of the statement but got %s", text);
   }
 
-  if (got == YYSYMBOL_DEDENT) p->requeue_dedent = true;
+  if (got == YYSYMBOL_DEDENT) p->requeue = TOK_DEDENT;
+  if (got == YYSYMBOL_INDENT) p->requeue = TOK_INDENT;
   if (got != YYSYMBOL_NEWLINE) p->recover = true;
   return 0;
 }
