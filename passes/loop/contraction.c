@@ -16,6 +16,7 @@
 #define K_BLOCK 768
 #define K_WHOLE 1024 /* up to here K is one block */
 #define PARALLEL_WORK (1 << 19)
+#define STAY_BYTES (256 * 1024) /* a B of this size stays in cache from one row to the next */
 
 static const Expr *factor_load(const Expr *e) {
   if (e->kind == EXPR_CAST) e = e->arg[0];
@@ -108,7 +109,22 @@ static int32_t pick_rows(Context *c, const Axis *at, uint32_t n) {
   return best;
 }
 
-bool contraction_find(Sched *s, const Group *g, Contraction *con) {
+/* The longest axis that only the operand without axis n has; -1 when there is none. */
+static int32_t other_columns(Context *c, const Stage *st, const uint8_t *in, int32_t n) {
+  Axis at[MAX_AXES];
+  int32_t index[MAX_AXES];
+  uint32_t count = 0;
+  uint8_t want = in[n] == (IN_A | IN_C) ? IN_B | IN_C : IN_A | IN_C;
+  for (uint32_t i = 0; i < st->nspatial; i++) {
+    if (in[i] != want) continue;
+    index[count] = (int32_t)i;
+    at[count++] = st->axes[i];
+  }
+  int32_t pick = pick_rows(c, at, count);
+  return pick < 0 ? -1 : index[pick];
+}
+
+bool contraction_find(Sched *s, const Group *g, bool swap, Contraction *con) {
   const Stage *st = g->stages[0];
   Context *c = s->c;
   const Expr *fa = st->value->arg[0], *fb = st->value->arg[1];
@@ -117,6 +133,7 @@ bool contraction_find(Sched *s, const Group *g, Contraction *con) {
   bool unit_c[MAX_AXES];
   if (!classify(s, st, la, lb, in, unit_c)) return false;
   int32_t n = column_axis(st, in, unit_c);
+  if (n >= 0 && swap) n = other_columns(c, st, in, n);
   if (n < 0) return false;
   *con = (Contraction){.st = st, .a = fa, .b = fb, .d = st->out->dtype};
   if (in[n] & IN_A) { /* the column operand is called B */
@@ -127,8 +144,6 @@ bool contraction_find(Sched *s, const Group *g, Contraction *con) {
   }
   con->lanes = variant_lanes(s->v, con->d);
   con->n = st->axes[n];
-  Axis rows[MAX_AXES];
-  uint32_t nrows = 0;
   const Dim *kt = dim_const(c, 1);
   for (uint32_t i = 0; i < st->naxes; i++) {
     if (!in[i] || (int32_t)i == n) continue;
@@ -136,17 +151,19 @@ bool contraction_find(Sched *s, const Group *g, Contraction *con) {
       con->k[con->nk++] = st->axes[i];
       kt = dim_mul(c, kt, expr_dim(c, st->axes[i].extent));
     } else if (in[i] == (IN_A | IN_C)) {
-      rows[nrows++] = st->axes[i];
+      con->rows[con->nrows++] = st->axes[i];
     } else {
       con->outer[con->nouter++] = st->axes[i];
       con->b_outer = true;
     }
   }
   con->ktotal = dim_expr(c, kt, DT_I64);
-  int32_t m = pick_rows(c, rows, nrows);
-  for (uint32_t i = 0; i < nrows; i++)
-    if ((int32_t)i != m) con->outer[con->nouter++] = rows[i];
-  if (m >= 0) con->m = rows[m];
+  int32_t m = pick_rows(c, con->rows, con->nrows);
+  if (m >= 0) {
+    con->m = con->rows[m];
+    for (uint32_t i = (uint32_t)m; i + 1 < con->nrows; i++) con->rows[i] = con->rows[i + 1];
+    con->nrows--;
+  }
   const Expr *load = factor_load(con->b);
   con->b_stride = stride_of(s->lc, st, flat_offset(s->lc, load->buf, load->arg), con->n.var);
   int64_t one;
@@ -292,13 +309,34 @@ static void emit_blocks(Kernel *kn, bool few, bool parallel, StmtVec *out) {
   vec_push(kn->em->tmp, out, loop);
 }
 
+/* Loops over axes around a statement; the outermost parallel when asked. */
+static Stmt *wrap_outer(Sched *s, const Contraction *con, const Axis *axes, Var *const *vars,
+                        uint32_t n, int64_t grain, Stmt *st) {
+  for (uint32_t i = n; st && i-- > 0;) {
+    st = loop_of(s->lc, con->st->span, vars[i], axes[i].extent, FOR_SERIAL, st);
+    if (i == 0 && grain && st && st->kind == STMT_FOR) loop_set_parallel(s->lc, st, grain);
+  }
+  return st;
+}
+
+/* The columns that were decided on when constants were packed, else the contiguous ones. */
+static Buffer *find_form(Sched *s, const Group *g, Contraction *con) {
+  for (int swap = 1; swap >= 0; swap--) {
+    if (!contraction_find(s, g, swap, con)) continue;
+    Buffer *ready = map_getp(&s->lc->packed, factor_load(con->b)->buf);
+    if (ready) return ready;
+  }
+  return NULL;
+}
+
 bool contraction_emit(Sched *s, Group *g, StmtVec *out) {
   Context *c = s->c;
   Emit em;
   emit_init(&em, s, g);
   emit_collapse(&em);
-  Contraction con;
-  if (!contraction_find(s, g, &con)) return false;
+  Contraction con = {0};
+  Buffer *ready = find_form(s, g, &con);
+  if (!con.st) return false;
   for (uint32_t i = 0; i < g->n; i++)
     if (!vec_possible(g->stages[i]->value)) return false;
   int64_t m = 1, n = -1, k = -1;
@@ -307,31 +345,33 @@ bool contraction_emit(Sched *s, Group *g, StmtVec *out) {
   int64_t elem = (int64_t)dtype_bytes(con.d);
   Kernel kn = {.em = &em, .con = &con};
   kn.src.width = s->lc->pc->target->panel_lanes * 32 / con.d.bits;
-  bool small_b = n_known && k_known && n * k * elem <= PACK_BYTES;
+  bool sizes_known = n_known && k_known;
   int64_t stride;
   bool near = dim_is_const(con.b_stride, &stride) && stride > 0 && stride <= 4;
   bool must = !con.b_unit && !near; /* in place would gather from far */
-  const Expr *b_load = factor_load(con.b);
-  Buffer *ready = map_getp(&s->lc->packed, b_load->buf);
+  bool small_b = sizes_known && n * k * elem <= PACK_BYTES;
   bool pack = must || (!small_b && !(m_known && m < PACK_ROWS) && !con.b_outer);
   if (pack && con.b_outer && con.nk > 1) pack = must = false; /* windows overlap: no copy of each */
   if (ready) {
     pack = must = false;
     kn.src.panels = flat_view(s->lc, ready);
   }
-  Axis loops[MAX_AXES] = {0};
+  kn.rows_inside = con.nrows && !(sizes_known && n * k * elem <= STAY_BYTES);
+  Axis outer[MAX_AXES] = {0};
   Var *vars[MAX_AXES] = {0};
-  for (uint32_t i = 0; i < con.nouter; i++) {
-    loops[i] = con.outer[i];
-    vars[i] = loop_var(c, loops[i].var->name);
-    emit_bind(&em, loops[i].var, vars[i]->expr);
+  uint32_t no = 0;
+  for (uint32_t i = 0; i < con.nouter; i++) outer[no++] = con.outer[i];
+  for (uint32_t i = 0; !kn.rows_inside && i < con.nrows; i++) outer[no++] = con.rows[i];
+  for (uint32_t i = 0; i < no; i++) {
+    vars[i] = loop_var(c, outer[i].var->name);
+    emit_bind(&em, outer[i].var, vars[i]->expr);
   }
   int64_t work = 1;
   int64_t sizes[] = {m_known ? m : 64, n_known ? n : 64, k_known ? k : 64};
   for (int i = 0; i < 3; i++)
     if (work < (1 << 30)) work *= sizes[i];
-  bool parallel = work >= PARALLEL_WORK || !m_known || !n_known;
-  bool outer_parallel = con.nouter && !pack;
+  bool parallel = work >= PARALLEL_WORK || !m_known || !n_known || kn.rows_inside;
+  bool outer_parallel = no && !pack;
   if (outer_parallel) parallel = false;
   StmtVec body = {0};
   if (pack) {
@@ -351,12 +391,8 @@ bool contraction_emit(Sched *s, Group *g, StmtVec *out) {
     emit_blocks(&kn, false, parallel, &body);
   }
   if (!body.n) return true;
-  Stmt *st = seq_of(s->a, &body);
-  for (uint32_t i = con.nouter; st && i-- > 0;) {
-    st = loop_of(s->lc, con.st->span, vars[i], loops[i].extent, FOR_SERIAL, st);
-    if (i == 0 && outer_parallel && st && st->kind == STMT_FOR)
-      loop_set_parallel(s->lc, st, PARALLEL_WORK / (work > 0 ? work : 1) + 1);
-  }
+  int64_t grain = outer_parallel ? PARALLEL_WORK / (work > 0 ? work : 1) + 1 : 0;
+  Stmt *st = wrap_outer(s, &con, outer, vars, no, grain, seq_of(s->a, &body));
   if (st) vec_push(s->tmp, out, st);
   return true;
 }

@@ -11,8 +11,10 @@ typedef struct {
   const Expr *a, *b;    /* the factors: loads, perhaps cast */
   DType d;              /* of the accumulators */
   uint32_t lanes;       /* of a vector of them */
-  Axis outer[MAX_AXES]; /* batch axes, then m and n axes that aren't tiled */
+  Axis outer[MAX_AXES]; /* batch axes and n axes that aren't tiled */
   uint32_t nouter;
+  Axis rows[MAX_AXES]; /* m axes that aren't tiled: B doesn't have them */
+  uint32_t nrows;
   bool b_outer; /* B has axes among the outer ones */
   Axis m, n;    /* tiled axes; m.var NULL: a single row */
   Axis k[MAX_AXES];
@@ -37,7 +39,9 @@ typedef struct {
 } RowSegment;
 
 /* ---- contraction.c ---- */
-bool contraction_find(Sched *s, const Group *g, Contraction *con);
+/* swap: the columns are an axis of the other operand, along which C is strided (a convolution of
+ * NCHW with its output channels in lanes). */
+bool contraction_find(Sched *s, const Group *g, bool swap, Contraction *con);
 
 /* ---- gemm.c ---- */
 typedef struct {
@@ -47,6 +51,7 @@ typedef struct {
   Var *kb;                     /* K block loop, or NULL */
   const Expr *k_begin, *k_end; /* range of the single k axis (kb != NULL) */
   const Expr *last_kb;         /* condition: this is the last K block */
+  bool rows_inside;            /* the loops over con->rows stand inside a panel's */
 } Kernel;
 /* Loops over tiles that cover the segment's rows and all columns, with `nv` vectors a tile. */
 void gemm_segment(Kernel *kn, const RowSegment *seg, uint32_t nv, bool parallel, StmtVec *out);

@@ -329,7 +329,7 @@ static void sweep_columns(Sweep *sw, const Expr *first_col, const Expr *count, u
   bool nt_known = expr_const_int(c, seg->count, &nt), np_known = expr_const_int(c, count, &np);
   if ((nt_known && nt == 0) || (np_known && np == 0)) return;
   if (nt_known && nt <= (int64_t)tb * 3 / 2) tb = (uint32_t)nt;
-  uint32_t pg = PANEL_GROUP;
+  uint32_t pg = kn->rows_inside ? 1 : PANEL_GROUP;
   if (np_known && np < (int64_t)pg) pg = (uint32_t)np;
   const Expr *nblocks = expr_ceildiv(c, seg->count, tb), *ngroups = expr_ceildiv(c, count, pg);
   Var *task = loop_var(c, "task"), *pv = loop_var(c, "panel"), *tv = loop_var(c, "tile");
@@ -363,7 +363,17 @@ static void sweep_columns(Sweep *sw, const Expr *first_col, const Expr *count, u
             .guard = seg->guard,
             .masked = masked,
             .full = full};
+  const Contraction *con = kn->con;
+  Var *rows[MAX_AXES] = {0};
+  if (kn->rows_inside) {
+    for (uint32_t i = 0; i < con->nrows; i++) {
+      rows[i] = loop_var(c, con->rows[i].var->name);
+      emit_bind(em, con->rows[i].var, rows[i]->expr);
+    }
+  }
   Stmt *s = loop_of(lc, sp, tv, tiles, FOR_SERIAL, emit_tile(&t));
+  for (uint32_t i = kn->rows_inside ? con->nrows : 0; s && i-- > 0;)
+    s = loop_of(lc, sp, rows[i], con->rows[i].extent, FOR_SERIAL, s);
   s = s ? loop_of(lc, sp, pv, panels, FOR_SERIAL, s) : NULL;
   if (!s) return;
   StmtVec bound = {0};

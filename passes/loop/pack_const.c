@@ -10,6 +10,7 @@
 #include "ir/ops/attrs.h"
 #include "passes/loop/contraction.h"
 
+#define SCATTER_STEPS 40        /* steps of k that storing a vector lane by lane costs */
 #define SMALL_BYTES (16 * 1024) /* up to here reading in place is as good */
 
 typedef VEC(Node *) NodeVec;
@@ -26,8 +27,10 @@ static void find_calls(Node *n, void *ctx) {
   for (uint32_t i = 0; i < n->nin; i++) {
     const Node *d = node_in(n, i);
     if (d->op != OP_GLOBAL || strcmp(d->str, k->f->name)) continue;
-    if (i == 0 && n->op == OP_call_tir) vec_push(k->tmp, &k->calls, n);
-    else k->other = true;
+    if (i == 0 && n->op == OP_call_tir)
+      vec_push(k->tmp, &k->calls, n);
+    else
+      k->other = true;
   }
 }
 
@@ -47,7 +50,9 @@ static bool uses_buffer(const Expr *e, void *ctx) {
   if ((e->kind == EXPR_LOAD || e->kind == EXPR_BUF_DATA) && e->buf->data == k->b->data) k->n++;
   return true;
 }
-static void uses_expr(const Expr *e, void *ctx) { expr_walk(e, uses_buffer, ctx); }
+static void uses_expr(const Expr *e, void *ctx) {
+  expr_walk(e, uses_buffer, ctx);
+}
 static bool uses_stmt(const Stmt *s, void *ctx) {
   stmt_exprs(s, uses_expr, ctx);
   return true;
@@ -61,26 +66,73 @@ typedef struct {
   uint32_t width;
 } Packing;
 
+static bool all_constant(const NodeVec *calls, uint32_t param) {
+  for (uint32_t i = 0; i < calls->n; i++)
+    if (calls->at[i]->nin <= 1 + param || node_in(calls->at[i], 1 + param)->op != OP_CONST)
+      return false;
+  return calls->n > 0;
+}
+
+static const Expr *column_load(const Contraction *con) {
+  return con->b->kind == EXPR_CAST ? con->b->arg[0] : con->b;
+}
+
+static bool is_constant(const PrimFunc *f, const NodeVec *calls, const Buffer *b, uint32_t *param) {
+  for (*param = 0; *param < f->nparams; ++*param)
+    if (f->param_bufs[*param] == b) return all_constant(calls, *param);
+  return false;
+}
+
+/* Part of the lanes that do something when n columns are taken in vectors. */
+static double lanes_used(int64_t n, uint32_t lanes) {
+  return (double)n / (double)((n + lanes - 1) / lanes * lanes);
+}
+
+/* Whether a convolution does better with its constant operand's axis in lanes, where the result's
+ * columns then are stored one by one. */
+static bool better_swapped(Sched *s, const Contraction *con, const Contraction *other) {
+  const Target *t = s->lc->pc->target;
+  uint32_t lanes = variant_lanes(&t->variants[t->nvariants - 1], con->d);
+  int64_t n, m, k;
+  if (con->nk < 2 || !expr_const_int(s->c, con->n.extent, &n) ||
+      !expr_const_int(s->c, other->n.extent, &m) || !expr_const_int(s->c, con->ktotal, &k))
+    return false;
+  double plain = lanes_used(n, lanes) * (con->b_unit ? 1 : 0.25);
+  double swapped = lanes_used(m, lanes) * (double)k / ((double)k + SCATTER_STEPS);
+  return swapped > plain * 1.05;
+}
+
 /* Fills p when g's contraction has a parameter for its column operand that can be packed. */
-static bool plan_packing(Sched *s, Group *g, Packing *p) {
+static bool plan_packing(Sched *s, Group *g, const NodeVec *calls, Packing *p) {
   Context *c = s->c;
   const PrimFunc *f = s->lc->f;
   Emit em;
   emit_init(&em, s, g);
   emit_collapse(&em);
-  Contraction con;
-  if (!contraction_find(s, g, &con) || con.b_outer) return false;
+  Contraction con, other;
+  uint32_t param, other_param;
+  if (!contraction_find(s, g, false, &con)) return false;
   for (uint32_t i = 0; i < g->n; i++)
     if (!vec_possible(g->stages[i]->value)) return false;
-  const Expr *load = con.b->kind == EXPR_CAST ? con.b->arg[0] : con.b;
-  uint32_t param = 0;
-  while (param < f->nparams && f->param_bufs[param] != load->buf) param++;
-  if (param == f->nparams) return false;
+  bool swapped = false;
+  if (!is_constant(f, calls, column_load(&con)->buf, &param)) {
+    if (!contraction_find(s, g, true, &other) ||
+        !is_constant(f, calls, column_load(&other)->buf, &other_param) ||
+        !better_swapped(s, &con, &other))
+      return false;
+    con = other;
+    param = other_param;
+    swapped = true;
+  }
+  if (con.b_outer) return false;
+  const Expr *load = column_load(&con);
   /* read nowhere else */
   CountLoads k = {.c = c, .b = load->buf};
   for (uint32_t i = 0; i < s->items.n; i++) {
-    if (s->items.at[i].stage) expr_loads(s->items.at[i].stage->value, count_load, &k);
-    else stmt_walk(s->items.at[i].opaque, uses_stmt, &k);
+    if (s->items.at[i].stage)
+      expr_loads(s->items.at[i].stage->value, count_load, &k);
+    else
+      stmt_walk(s->items.at[i].opaque, uses_stmt, &k);
   }
   if (k.n != 1) return false;
   *p = (Packing){.param = param};
@@ -106,7 +158,8 @@ static bool plan_packing(Sched *s, Group *g, Packing *p) {
   if (!dim_is_const(off, &p->base) || p->n <= 0 || p->total <= 0) return false;
   p->width = s->lc->pc->target->panel_lanes * 32 / load->dtype.bits;
   int64_t bytes = p->n * p->total * (int64_t)dtype_bytes(load->dtype);
-  return p->width > 1 && dtype_eq(load->dtype, con.d) && (bytes > SMALL_BYTES || !con.b_unit);
+  return p->width > 1 && dtype_eq(load->dtype, con.d) &&
+         (bytes > SMALL_BYTES || !con.b_unit || swapped);
 }
 
 static ConstData *pack_data(PassCtx *pc, const ConstData *d, const Packing *p) {
@@ -129,12 +182,6 @@ static ConstData *pack_data(PassCtx *pc, const ConstData *d, const Packing *p) {
   ConstData *r = const_create(pc->m, d->dtype, dims, 3, out);
   r->name = d->name;
   return r;
-}
-
-static bool all_constant(const NodeVec *calls, uint32_t param) {
-  for (uint32_t i = 0; i < calls->n; i++)
-    if (calls->at[i]->nin <= 1 + param || node_in(calls->at[i], 1 + param)->op != OP_CONST) return false;
-  return calls->n > 0;
 }
 
 /* Node that replaces constant `old`, in place at its use. */
@@ -169,7 +216,7 @@ void pack_constants(LoopCtx *lc) {
     Group g;
     i += group_form(&s, i, &g);
     Packing p;
-    if (!g.contraction || !plan_packing(&s, &g, &p) || !all_constant(&k.calls, p.param)) continue;
+    if (!g.contraction || !plan_packing(&s, &g, &k.calls, &p)) continue;
     Map done;
     map_init(&done, lc->tmp);
     for (uint32_t c = 0; c < k.calls.n; c++) {

@@ -385,8 +385,10 @@ void stages_extract(Sched *s) {
   uint32_t n = body->kind == STMT_SEQ ? body->seq.n : 1;
   for (uint32_t i = 0; i < n; i++) {
     Item it = {stage_of(s, at[i]), NULL};
-    if (!it.stage) it.opaque = at[i];
-    else if (is_empty(it.stage)) continue;
+    if (!it.stage)
+      it.opaque = at[i];
+    else if (is_empty(it.stage))
+      continue;
     vec_push(s->tmp, &s->items, it);
   }
   check_hazards(s);
