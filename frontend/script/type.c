@@ -199,7 +199,7 @@ static const SInfo *read_prim(Sema *s, const Tree *t) {
   DType d = DT_UNKNOWN;
   if (!collect(s, t, "R.Prim", names, 2, slot)) return sinfo_bad(s->ctx);
   if (slot[1]) {
-    const Expr *e = sema_expr(s, slot[1]);
+    const Expr *e = slot[1]->kind == TREE_STR ? sema_dim(s, slot[1]) : sema_expr(s, slot[1]);
     return e ? sinfo_prim_value(s->ctx, e) : sinfo_bad(s->ctx);
   }
   if (!slot[0]) {
