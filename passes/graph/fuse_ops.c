@@ -1,0 +1,287 @@
+/* FuseOps: call_tirs that one kernel can compute are moved into functions marked Primitive.
+ *
+ *   before: lv = R.call_tir(cls.add, (x, b), ...); y = R.call_tir(cls.relu, (lv,), ...)
+ *   after:  y = cls.fused_add_relu(x, b), with both call_tirs in that function
+ *
+ * Method: TVM's (src/relax/transform/fuse_ops.cc): a node may join its immediate post-dominator in
+ * the graph of uses when everything on the paths between allows it. With the kinds of
+ * passes/graph/pattern.h:
+ *   - a reduction or contraction takes the elementwise chain after it (phase 0);
+ *   - elementwise and broadcast nodes join elementwise, injective and reducing consumers, but no
+ *     contraction's operands (packing reads those as they are);
+ *   - injective nodes join injective ones (phase 1, so that contractions get their epilogue first).
+ * A group never holds two reductions of different prim_funcs. A reshape that keeps the order of
+ * elements stays only between two members: at the border it costs nothing as a view. Only what the
+ * post-dominator's user sees leaves a group, so that each has one result.
+ */
+#include "passes/graph/fuse.h"
+#include <string.h>
+
+enum { MAX_GROUP = 128 };
+
+typedef struct {
+  Node *n;
+  PrimFunc *prim; /* NULL: not fusible */
+  TirPattern pat;
+  uint32_t up;    /* union-find */
+  uint32_t ipdom; /* index, or the number of nodes for "outside" */
+  uint32_t depth;
+  uint8_t edge; /* worst way in which something on the way to ipdom reads */
+  uint32_t mark, root_mark;
+  /* of a root: */
+  uint8_t kind;
+  uint32_t size;
+} Item;
+
+typedef struct {
+  PassCtx *pc;
+  Arena *a;
+  Func *f;
+  Seq *seq;
+  Item *at;
+  uint32_t n;
+  Map index; /* Node -> its position + 1 */
+  uint32_t stamp;
+} Fuse;
+
+static uint32_t find(Fuse *x, uint32_t i) {
+  while (x->at[i].up != i) i = x->at[i].up = x->at[x->at[i].up].up;
+  return i;
+}
+
+static uint8_t worse(uint8_t a, uint8_t b) {
+  return a > b ? a : b;
+}
+
+/* ---- the graph ---- */
+
+/* Calls fn for every user of n inside the sequence; users outside count as index x->n. */
+typedef void (*EdgeFn)(Fuse *x, uint32_t user, uint8_t kind, void *ctx);
+
+static uint8_t edge_kind(const Item *user, const Node *def) {
+  uint8_t kind = PATTERN_ELEMWISE;
+  if (!user->prim) return PATTERN_OPAQUE;
+  for (uint32_t i = 1; i < user->n->nin; i++)
+    if (node_in(user->n, i) == def && i - 1 < user->prim->nparams)
+      kind = worse(kind, user->pat.reads[i - 1]);
+  return kind;
+}
+
+static void each_user(Fuse *x, Node *n, bool direct, EdgeFn fn, void *ctx) {
+  for (const Use *u = n->uses; u; u = u->next) {
+    Node *user = u->user, *here = user->block ? node_in_seq(user, x->seq) : NULL;
+    if (here) {
+      uint32_t j = (uint32_t)(uintptr_t)map_getp(&x->index, here) - 1;
+      bool plain = direct && here == user;
+      fn(x, j, plain ? edge_kind(&x->at[j], n) : PATTERN_OPAQUE, ctx);
+    } else if (!user->block && user->op != OP_YIELD) {
+      each_user(x, user, false, fn, ctx); /* a tuple in place */
+    } else {
+      fn(x, x->n, PATTERN_OPAQUE, ctx);
+    }
+  }
+}
+
+typedef struct {
+  uint32_t pdom;
+  uint8_t edge;
+  bool any;
+} Join;
+
+static uint32_t depth_of(const Fuse *x, uint32_t i) {
+  return i == x->n ? 0 : x->at[i].depth;
+}
+
+static void join_user(Fuse *x, uint32_t user, uint8_t kind, void *ctx) {
+  Join *j = ctx;
+  j->edge = worse(j->edge, kind);
+  if (!j->any) {
+    j->any = true;
+    j->pdom = user;
+    return;
+  }
+  uint32_t p = j->pdom, q = user;
+  while (p != q) {
+    uint32_t *deep = depth_of(x, p) >= depth_of(x, q) ? &p : &q;
+    if (*deep == x->n) break;
+    j->edge = worse(j->edge, x->at[*deep].edge);
+    *deep = x->at[*deep].ipdom;
+  }
+  j->pdom = p == q ? p : x->n;
+}
+
+static void post_dominators(Fuse *x) {
+  for (uint32_t i = x->n; i-- > 0;) {
+    Join j = {.pdom = x->n, .edge = PATTERN_ELEMWISE};
+    each_user(x, x->at[i].n, true, join_user, &j);
+    x->at[i].ipdom = j.pdom;
+    x->at[i].edge = j.pdom == x->n ? PATTERN_OPAQUE : j.edge;
+    x->at[i].depth = depth_of(x, j.pdom) + 1;
+  }
+}
+
+/* ---- paths ---- */
+
+typedef struct {
+  uint32_t sink, into;
+  uint8_t limit; /* kinds allowed before the sink */
+  bool ok, commit;
+  uint32_t size, anchors;
+} Path;
+
+static void path_step(Fuse *x, uint32_t i, uint8_t kind, void *ctx) {
+  (void)kind;
+  Path *p = ctx;
+  if (!p->ok || i == x->n) {
+    p->ok = false;
+    return;
+  }
+  Item *it = &x->at[i];
+  if (it->mark == x->stamp) return;
+  it->mark = x->stamp;
+  uint32_t root = find(x, i);
+  if (p->commit) {
+    if (root != p->into) {
+      x->at[root].up = p->into;
+      x->at[p->into].kind = worse(x->at[p->into].kind, x->at[root].kind);
+      x->at[p->into].size += x->at[root].size;
+    }
+  } else if (!it->prim || (i != p->sink && x->at[root].kind > p->limit)) {
+    p->ok = false;
+    return;
+  } else if (x->at[root].root_mark != x->stamp) {
+    x->at[root].root_mark = x->stamp;
+    p->size += x->at[root].size;
+    p->anchors += x->at[root].kind >= PATTERN_REDUCE;
+  }
+  if (i != p->sink) each_user(x, it->n, true, path_step, p);
+}
+
+/* Merges i, everything between, and its post-dominator when all of that stays below the limit. */
+static void try_fuse(Fuse *x, uint32_t i, uint8_t limit, uint8_t sink_limit) {
+  uint32_t sink = x->at[i].ipdom, root = find(x, i), sink_root = find(x, sink);
+  if (!x->at[sink].prim || x->at[sink_root].kind > sink_limit) return;
+  if (x->at[root].kind >= PATTERN_REDUCE && x->at[sink_root].kind >= PATTERN_REDUCE) return;
+  Path p = {.sink = sink, .limit = limit, .ok = true};
+  x->stamp++;
+  each_user(x, x->at[i].n, true, path_step, &p);
+  if (!p.ok || p.size + x->at[root].size > MAX_GROUP) return;
+  if (p.anchors + (x->at[root].kind >= PATTERN_REDUCE) > 1) return;
+  p.commit = true;
+  p.into = root;
+  x->stamp++;
+  each_user(x, x->at[i].n, true, path_step, &p);
+}
+
+static void group_items(Fuse *x) {
+  for (int phase = 0; phase < 2; phase++)
+    for (uint32_t i = 0; i < x->n; i++) {
+      Item *it = &x->at[i];
+      if (!it->prim || it->ipdom == x->n) continue;
+      if (find(x, i) == find(x, it->ipdom)) continue;
+      uint8_t kind = it->pat.kind;
+      if (kind == PATTERN_REDUCE || kind == PATTERN_ANCHOR) {
+        if (phase == 0 && it->edge == PATTERN_ELEMWISE)
+          try_fuse(x, i, PATTERN_BROADCAST, PATTERN_BROADCAST);
+      } else if (kind <= PATTERN_BROADCAST) {
+        if (it->edge <= PATTERN_REDUCE) try_fuse(x, i, PATTERN_INJECTIVE, PATTERN_ANCHOR);
+      } else if (kind == PATTERN_INJECTIVE && phase == 1 && it->edge <= PATTERN_INJECTIVE) {
+        try_fuse(x, i, PATTERN_INJECTIVE, PATTERN_INJECTIVE);
+      }
+    }
+}
+
+/* ---- reshapes at the border ---- */
+
+static void leaves_group(Fuse *x, uint32_t user, uint8_t kind, void *ctx) {
+  (void)kind;
+  uint32_t *root = ctx;
+  if (user == x->n || find(x, user) != *root) *root = UINT32_MAX;
+}
+
+/* Whether the reshape's input comes from outside of its group, or its result leaves it. */
+static bool at_border(Fuse *x, uint32_t i) {
+  uint32_t root = find(x, i), seen = root;
+  Node *in = node_in(x->at[i].n, 1);
+  uint32_t j = (uint32_t)(uintptr_t)map_getp(&x->index, in);
+  if (!j || find(x, j - 1) != root) return true;
+  each_user(x, x->at[i].n, true, leaves_group, &seen);
+  return seen != root;
+}
+
+/* ---- building ---- */
+
+/* Members of each group, in order; reshapes at the border taken out until none is left. */
+static void groups_build(Fuse *x) {
+  NodeVec *members = ARENA_ARRAY(x->a, NodeVec, x->n);
+  bool *out = ARENA_ARRAY(x->a, bool, x->n);
+  /* A group is rooted at its lowest member after this, which keeps the order stable. */
+  uint32_t *label = ARENA_ARRAY(x->a, uint32_t, x->n);
+  for (bool again = true; again;) {
+    again = false;
+    for (uint32_t i = 0; i < x->n; i++) {
+      Item *it = &x->at[i];
+      if (out[i] || !it->prim || !it->pat.reshape || !at_border(x, i)) continue;
+      uint32_t root = find(x, i), heir = UINT32_MAX;
+      if (x->at[root].size == 1) continue;
+      for (uint32_t k = 0; k < x->n; k++) label[k] = find(x, k);
+      for (uint32_t k = 0; k < x->n && heir == UINT32_MAX; k++)
+        if (k != i && label[k] == root) heir = k;
+      for (uint32_t k = 0; k < x->n; k++)
+        if (label[k] == root && k != i) x->at[k].up = heir;
+      x->at[heir].size = x->at[root].size - 1;
+      x->at[heir].kind = x->at[root].kind;
+      it->up = i;
+      it->size = 1;
+      out[i] = again = true;
+    }
+  }
+  for (uint32_t i = 0; i < x->n; i++)
+    if (x->at[i].prim) vec_push(x->a, &members[find(x, i)], x->at[i].n);
+  for (uint32_t i = 0; i < x->n; i++) {
+    NodeVec *g = NULL; /* the group whose last member this is */
+    if (!x->at[i].prim) continue;
+    g = &members[find(x, i)];
+    if (g->n < 2 || vec_last(g) != x->at[i].n) continue;
+    Node *last = vec_last(g);
+    if (fuse_group(x->pc, x->a, g) && x->pc->remarks)
+      diag(x->pc->c->diags, DIAG_REMARK, last->span, "fused %u operations into one kernel", g->n);
+  }
+}
+
+static void fuse_seq(PassCtx *pc, Func *f, Seq *s) {
+  Fuse x = {.pc = pc, .a = pc->scratch, .f = f, .seq = s};
+  for (BindingBlock *b = s->first; b; b = b->next) x.n += b->n;
+  x.at = ARENA_ARRAY(x.a, Item, x.n);
+  map_init(&x.index, x.a);
+  uint32_t i = 0;
+  for (BindingBlock *b = s->first; b; b = b->next)
+    for (Node *n = b->first; n; n = n->next, i++) {
+      Item *it = &x.at[i];
+      map_setp(&x.index, n, (void *)(uintptr_t)(i + 1));
+      it->n = n;
+      it->up = i;
+      it->size = 1;
+      it->kind = PATTERN_OPAQUE;
+      it->prim = fuse_candidate(pc, x.a, n, &it->pat);
+      if (it->prim) it->kind = it->pat.kind;
+    }
+  post_dominators(&x);
+  group_items(&x);
+  groups_build(&x);
+}
+
+bool pass_fuse_ops(PassCtx *pc) {
+  if (attr_get_int(pc->options, "fuse_opt_level", -1) == 0) return true;
+  uint32_t n = pc->m->globals.n; /* those added on the way are Primitive */
+  for (uint32_t i = 0; i < n; i++) {
+    Global *g = pc->m->globals.at[i];
+    if (g->removed || g->kind != GLOBAL_FUNC || !pass_wants(pc, g->name)) continue;
+    if (attr_get_bool(g->func->attrs, "Primitive", false)) continue;
+    SeqVec seqs = {0};
+    func_seqs(pc->scratch, g->func, &seqs);
+    for (uint32_t k = 0; k < seqs.n; k++) fuse_seq(pc, g->func, seqs.at[k]);
+    func_mark_outputs(g->func);
+  }
+  return true;
+}

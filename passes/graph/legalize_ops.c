@@ -1,0 +1,90 @@
+/* LegalizeOps: each operator becomes a call_tir of a prim_func that states its tensor-level meaning.
+ *
+ *   before: y = R.nn.relu(x)
+ *   after:  y = R.call_tir(cls.relu, (x,), out_ty=R.Tensor((n, 4), dtype="float32"))
+ *
+ * The meaning comes from the operator's row (ir/te.h); composite operators turn into others, which
+ * are legalised in turn. Equal prim_funcs are made once. Operators that can't be lowered are all
+ * reported.
+ */
+#include "ir/te.h"
+#include "passes/graph/graph.h"
+#include <string.h>
+
+typedef struct {
+  PassCtx *pc;
+  PrimIndex made;
+  const Attr *skip;
+} Legalize;
+
+static bool is_skipped(const Legalize *x, const Node *n) {
+  const char *name = node_op(n)->name;
+  for (uint32_t i = 0; x->skip && i < x->skip->n; i++) {
+    const Attr *s = x->skip->items[i];
+    if (s->kind != ATTR_STR) continue;
+    const char *t = strncmp(s->s, "relax.", 6) == 0 ? s->s + 6 : s->s;
+    if (strcmp(t, name) == 0) return true;
+  }
+  return false;
+}
+
+/* The module's prim_func that is equal to f, or f itself under a name of its own. */
+static const char *share_prim(Legalize *x, PrimFunc *f) {
+  f->is_private = true;
+  PrimFunc *same = prim_index_find(&x->made, f);
+  if (same) return same->name;
+  f->name = module_unique_name(x->pc->m, f->name);
+  module_add_prim(x->pc->m, f);
+  prim_index_add(&x->made, f);
+  return f->name;
+}
+
+/* Replaces n; *next is where the walk goes on. */
+static bool legalize_node(Legalize *x, Node *n, Node **next) {
+  Lowered out = {0};
+  Node *before = n->prev;
+  BindingBlock *b = n->block;
+  if (!te_lower_node(x->pc->m, n, &out)) return false;
+  if (out.composite) {
+    graph_take_composite(n, out.composite);
+    *next = before ? before->next : b->first; /* the new operators */
+    return true;
+  }
+  const char *prim = share_prim(x, out.func);
+  Node *call = graph_call_tir(n->func, prim, out.args, out.nargs, n->sinfo, n->span);
+  graph_take_place(n, call);
+  return true;
+}
+
+static bool legalize_seq(Legalize *x, Seq *s) {
+  bool ok = true;
+  for (BindingBlock *b = s->first; b; b = b->next)
+    for (Node *n = b->first, *next; n; n = next) {
+      next = n->next;
+      if (node_is_operator(n) && !is_skipped(x, n)) ok &= legalize_node(x, n, &next);
+      if (diags_full(x->pc->c->diags)) return false;
+    }
+  return ok;
+}
+
+bool pass_legalize_ops(PassCtx *pc) {
+  Legalize x = {.pc = pc, .skip = attr_get(pc->options, "skip_ops")};
+  bool ok = true, left = false;
+  prim_index_init(&x.made, pc->scratch);
+  module_each(pc->m, p) if (p->kind == GLOBAL_PRIM && p->prim->is_private)
+      prim_index_add(&x.made, p->prim);
+  uint32_t n = pc->m->globals.n; /* those added on the way are prim_funcs */
+  for (uint32_t i = 0; i < n; i++) {
+    Global *g = pc->m->globals.at[i];
+    if (g->removed || g->kind != GLOBAL_FUNC) continue;
+    SeqVec seqs = {0};
+    func_seqs(pc->scratch, g->func, &seqs);
+    for (uint32_t k = 0; k < seqs.n; k++) {
+      if (pass_wants(pc, g->name)) ok &= legalize_seq(&x, seqs.at[k]);
+      for (BindingBlock *b = seqs.at[k]->first; b; b = b->next)
+        for (Node *v = b->first; v; v = v->next) left |= node_is_operator(v);
+    }
+  }
+  if (ok && !left) pc->m->legalized = true;
+  return ok;
+}

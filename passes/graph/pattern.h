@@ -1,0 +1,29 @@
+/* What kind of computation a prim_func is, derived from its loops and index maps. */
+#ifndef RELAXC_PASSES_PATTERN_H
+#define RELAXC_PASSES_PATTERN_H
+
+#include "ir/module.h"
+
+/* TVM's op_pattern values. */
+enum {
+  PATTERN_ELEMWISE = 0,  /* out[i] from in[i] */
+  PATTERN_BROADCAST = 1, /* out[i] from in[some of i, in order] */
+  PATTERN_INJECTIVE = 2, /* out[i] from in[f(i)] */
+  PATTERN_REDUCE = 3,    /* one reduction, last */
+  PATTERN_ANCHOR = 4,    /* out-elementwise-fusible: contractions, reductions that go on */
+  PATTERN_OPAQUE = 8,
+};
+
+typedef struct {
+  uint8_t kind;
+  bool contraction;     /* holds a sum of products of different accesses (matmul, convolution) */
+  bool reshape;         /* one input, one output, same order of elements */
+  uint32_t ninputs;     /* buffers that are read and not written, scalars included, in order */
+  uint32_t noutputs;
+  const uint8_t *reads; /* per parameter: how the result reads it (a PATTERN_*) */
+} TirPattern;
+
+/* Allocates in a. Never fails: what is not understood is opaque. */
+TirPattern tir_pattern(Context *c, Arena *a, const PrimFunc *f);
+
+#endif
