@@ -48,9 +48,46 @@ static void collect_dims(Arena *a, const SInfo *s, VarVec *out) {
   if (s->dims || named) sinfo_vars(a, s, out);
 }
 
+typedef struct {
+  Arena *arena;
+  VarVec used;
+} ShapeVars;
+
+/* The variables of shapes, but not of mere values. */
+static void collect_shape_vars(ShapeVars *v, const SInfo *s) {
+  if (s->kind == SINFO_TUPLE)
+    for (uint32_t i = 0; i < s->n; i++) collect_shape_vars(v, s->fields[i]);
+  if (s->dims) sinfo_vars(v->arena, s, &v->used);
+}
+
+static void collect_node(Node *n, void *ctx) {
+  if (n->sinfo) collect_shape_vars(ctx, n->sinfo);
+}
+
+/* An integer parameter that any shape of the function mentions is a dim. */
+static void mark_dim_params(Func *f) {
+  ShapeVars v = {.arena = func_arena(f)};
+  bool scalars = false;
+  for (uint32_t i = 0; i < f->nparams; i++) {
+    const SInfo *s = f->params[i]->sinfo;
+    collect_shape_vars(&v, s);
+    scalars |= s->kind == SINFO_PRIM && s->value && s->value->kind == EXPR_VAR;
+  }
+  if (!scalars) return;
+  if (f->ret) collect_shape_vars(&v, f->ret);
+  func_each_node(f, collect_node, &v);
+  for (uint32_t i = 0; i < f->nparams; i++) {
+    const SInfo *s = f->params[i]->sinfo;
+    if (s->kind != SINFO_PRIM || !s->value || s->value->kind != EXPR_VAR) continue;
+    for (uint32_t k = 0; k < v.used.n; k++)
+      if (v.used.at[k] == s->value->var) s->value->var->is_dim = true;
+  }
+}
+
 void func_collect_dims(Func *f) {
   Arena *a = func_arena(f);
   VarVec v = {0};
+  mark_dim_params(f);
   for (uint32_t i = 0; i < f->nparams; i++) collect_dims(a, f->params[i]->sinfo, &v);
   f->dims = v.at;
   f->ndims = v.n;

@@ -703,4 +703,5 @@ void graph_body(Sema *s, Decl *d) {
   BodyState state = {0};
   read_statements(s, def->body, def->body->n, &state);
   finish_body(s, d->tree, &state);
+  func_collect_dims(f); /* an integer parameter may be a dim only in the body */
 }
