@@ -1,7 +1,7 @@
 /* The kind of a prim_func, from the index maps of its blocks.
  *
- * Understood are functions whose root holds nests of serial loops around one block each, a block that
- * stores one element per point of its spatial axes. A load with the indices of the store is
+ * Understood are functions whose root holds nests of serial loops around one block each, a block
+ * that stores one element per point of its spatial axes. A load with the indices of the store is
  * elementwise, one with some of them in order a broadcast, any other injective; reduction axes make
  * a reduction, and a sum of products whose factors run over different axes a contraction. Through
  * temporaries the worst step counts. Everything else is opaque: never fused, always right.
@@ -54,7 +54,9 @@ static int load_relation(const Visit *v, const Expr *load) {
   const Expr *const *out = v->store->store.idx;
   uint32_t nout = v->store->store.buf->ndim, at = 0;
   bool same = load->n == nout;
-  for (uint32_t i = 0; same && i < nout; i++) same = load->arg[i] == out[i];
+  for (uint32_t i = 0; same && i < nout; i++) /* an axis of extent 1 may be written as 0 */
+    same = load->arg[i] == out[i] ||
+           (expr_is_int(load->arg[i], 0) && expr_is_int(v->store->store.buf->shape[i], 1));
   if (same) return PATTERN_ELEMWISE;
   for (uint32_t i = 0; i < load->n; i++) {
     const Expr *e = load->arg[i];
@@ -88,8 +90,7 @@ static bool visit_load(const Expr *e, void *ctx) {
     w->used = true;
     v->to->kind = worse(v->to->kind, worse(r, w->kind));
     for (uint32_t i = 0; i < x->f->nparams; i++)
-      if (w->reads[i] != UNREAD)
-        v->to->reads[i] = worse(v->to->reads[i], worse(r, w->reads[i]));
+      if (w->reads[i] != UNREAD) v->to->reads[i] = worse(v->to->reads[i], worse(r, w->reads[i]));
   } else if (p >= 0) {
     v->to->kind = worse(v->to->kind, r);
     v->to->reads[p] = worse(v->to->reads[p], r);
