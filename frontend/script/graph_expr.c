@@ -299,7 +299,7 @@ static uint32_t count_results(const SInfoList *l) {
 }
 
 /* The arity of a call_tir against the prim_func's parameters. */
-static void check_arity(Sema *s, const Tree *t, Node *n, const SInfoList *out, bool inplace) {
+static void check_arity(Sema *s, const Tree *t, Node *n, const SInfoList *out) {
   if (n->nin == 0 || node_in(n, 0)->op != OP_GLOBAL) return;
   const char *name = node_in(n, 0)->str;
   Decl *d = strmap_get(&s->decls, name);
@@ -311,7 +311,27 @@ static void check_arity(Sema *s, const Tree *t, Node *n, const SInfoList *out, b
     n->sinfo = sinfo_bad(s->ctx);
     return;
   }
-  uint32_t args = n->nin - 1, results = inplace ? 0 : count_results(out);
+  uint32_t args = n->nin - 1, results = count_results(out);
+  const AttrField *indices = find_attr(node_op(n), "inplace_indices");
+  if (indices) { /* a result that overwrites an argument has no parameter of its own */
+    const IntList *l = (const IntList *)((char *)n->attrs + indices->offset);
+    if (l->n != (int32_t)results) {
+      sema_error(s, t, "R.%s has %u results but %d inplace_indices", node_op(n)->name, results,
+                 l->n);
+      n->sinfo = sinfo_bad(s->ctx);
+      return;
+    }
+    results = 0;
+    for (int32_t i = 0; i < l->n; i++) {
+      results += l->at[i] == -1;
+      if (l->at[i] < -1 || l->at[i] >= (int64_t)args) {
+        sema_error(s, t, "inplace index %lld is no argument of R.%s", (long long)l->at[i],
+                   node_op(n)->name);
+        n->sinfo = sinfo_bad(s->ctx);
+        return;
+      }
+    }
+  }
   for (uint32_t i = 1; i < n->nin; i++) { /* a shape operand passes its dims as scalars */
     const SInfo *si = node_in(n, i)->sinfo;
     if (si->kind == SINFO_SHAPE && si->ndim >= 0) args += (uint32_t)si->ndim - 1;
@@ -393,7 +413,7 @@ static Node *read_cross_call(Sema *s, const Tree *t, const OpInfo *op) {
   Node *n = make_call(s, t, &c);
   if (tuple && n->sinfo->kind != SINFO_BAD) {
     const SInfoList *out = (const SInfoList *)((char *)n->attrs + op->attrs[0].offset);
-    check_arity(s, t, n, out, op->id == OP_call_tir_inplace);
+    check_arity(s, t, n, out);
   }
   return n;
 }

@@ -88,6 +88,7 @@ static bool at_statement(const ScriptParser *p) {
 /* Does this keyword stand where only a name can? */
 static bool keyword_as_name(const ScriptParser *p, int keyword) {
   int t = p->previous;
+  if (keyword == TOK_IMPORT && p->in_from) return false;
   if (t == '.' || t == TOK_DEF) return true;
   if (keyword == TOK_CONSTANT || keyword == TOK_NOT || keyword == TOK_LAMBDA) return false;
   if (at_statement(p))
@@ -523,6 +524,8 @@ int script_yylex(SCRIPT_YYSTYPE *value, SCRIPT_YYLTYPE *loc, ScriptParser *p) {
   int t = next_token(p, value, loc);
   if (t == TOK_SCRIPT_YYerror) p->recover = true;
   if (t != TOK_NEWLINE && t != TOK_DEDENT) p->gave_back = false;
+  if (t == TOK_FROM) p->in_from = true;
+  if (t == TOK_NEWLINE || t == TOK_IMPORT) p->in_from = false;
   if (t == TOK_NEWLINE) p->block_due = p->previous == ':';
   p->previous = t;
   return t;

@@ -26,7 +26,7 @@ bool loop_read_range(Sema *s, const Tree *t, Range *out) {
     return false;
   }
   out->min = lo ? lo : expr_lit(s->ctx, hi->dtype, 0);
-  out->extent = !lo || expr_is_int(lo, 0) ? hi : expr_sub(s->ctx, hi, lo);
+  out->extent = !lo || expr_is_int(lo, 0) ? hi : expr_simplify(s->ctx, expr_sub(s->ctx, hi, lo));
   return true;
 }
 

@@ -47,6 +47,7 @@ typedef struct {
   uint32_t token_begin;
   bool line_start;      /* at the start of a logical line */
   bool fresh_line;      /* the last token was the first on its line, within brackets */
+  bool in_from;         /* between 'from' and 'import' */
   bool ended;           /* NEWLINE at the end of the file was given */
   bool recover;         /* skip to the end of the statement */
   int requeue;          /* an INDENT or DEDENT was the unexpected token: give it again */
