@@ -57,13 +57,24 @@ const SInfo *infer_clip(InferCtx *ic, Node *n) {
   return x && infer_prim_arg(ic, n, 1, &lo) && infer_prim_arg(ic, n, 2, &hi) ? x : NULL;
 }
 
+/* A bound in the operand's dtype, at its nearest value. */
+static const Expr *bound(Context *c, DType d, const Expr *e) {
+  if (dtype_is_int(d) && dtype_is_int(e->dtype) && (d.bits < 64 || dtype_is_uint(d))) {
+    int64_t min = dtype_is_uint(d) ? 0 : -(INT64_C(1) << (d.bits - 1));
+    int64_t max = d.bits >= 64 ? INT64_MAX : dtype_is_uint(d) ? (INT64_C(1) << d.bits) - 1 : -(min + 1);
+    e = expr_cast(c, DT_I64, e);
+    e = expr_min(c, expr_max(c, e, expr_i64(c, min)), expr_i64(c, max));
+  }
+  return te_cast(c, d, e);
+}
+
 bool lower_clip(LowerCtx *lc, Node *n) {
   Context *c = lc->c;
   (void)n;
   te_result_begin(lc, 0, NULL);
   DType d = lc->stage_dtype;
   const Expr *x = te_widen(c, te_operand(lc, 0, lc->ax, lc->nspatial));
-  const Expr *lo = te_cast(c, x->dtype, te_prim(lc, 1)), *hi = te_cast(c, x->dtype, te_prim(lc, 2));
+  const Expr *lo = bound(c, x->dtype, te_prim(lc, 1)), *hi = bound(c, x->dtype, te_prim(lc, 2));
   te_out(lc, te_spatial_end(lc, te_cast(c, d, expr_min(c, expr_max(c, x, lo), hi))));
   return true;
 }

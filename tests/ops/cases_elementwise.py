@@ -285,7 +285,8 @@ def reduce_(Case):
     s = np.float32([3.5])[0].reshape(())
     out.append(Case("reduce", "R.sum({x})", {"x": s}, s))
     x = np.float32([[1, np.nan, 3], [np.inf, 2, -np.inf], [5, 4, 6]])
-    out += [Case("reduce", f"R.{n}({{x}}, axis=1)", {"x": x}, fns[n](x, axis=1)) for n in ("max", "min", "sum")]
+    with np.errstate(invalid="ignore"):
+        out += [Case("reduce", f"R.{n}({{x}}, axis=1)", {"x": x}, fns[n](x, axis=1)) for n in ("max", "min", "sum")]
     big = np.float32([[80000, 80001, 80002, 80003], [1e6, 1e6 + 1, 1e6 + 2, 1e6 + 3]])
     out.append(Case("reduce", "R.variance({x}, axis=1)", {"x": big}, np.float32([1.25, 1.25]), 1e-6))
     for name in ("argmax", "argmin"):

@@ -141,7 +141,7 @@ def convs(Case):
         args += f", output_padding={extra}" if transpose else ""
         args += f", out_layout=\"{out_layout}\"" if out_layout else ""
         name = f"R.nn.conv{nd}d" + ("_transpose" if transpose else "")
-        names = sym[:nd + 2] if nd != 2 else tuple({"N": sym[0], "C": sym[1], "H": sym[2], "W": sym[3]}[c] for c in data)
+        names = (sym + ("e",))[:nd + 2] if nd != 2 else tuple({"N": sym[0], "C": sym[1], "H": sym[2], "W": sym[3]}[c] for c in data)
         out.append(Case("conv", f"{name}({{x}}, {{w}}, {args})", {"x": x, "w": w}, want, {"float32": 3e-5, "float64": 1e-11, "float16": 2e-2}[dtype], sym={"x": names}))
     add((2, 3, 8, 9), (4, 3, 3, 3))
     add((2, 3, 8, 9), (4, 3, 3, 3), dtype="float64")

@@ -49,14 +49,14 @@ class Case:
     def write(self, i, symbolic):
         """Parameters and statements of this case as the i-th of a module."""
         dims = {n: f"{n}_{i}" if symbolic else str(s) for n, s in self.sizes.items()}
-        names = {k: f"{k}_{i}" for k in self.inputs}
+        names = {k: f"in_{k}_{i}" for k in self.inputs}
         params = []
         for k, v in self.inputs.items():
             shape = [f'"{dims[n]}"' if n and symbolic else str(s) for n, s in zip(self.sym[k], v.shape)]
             text = "(" + ", ".join(shape) + ("," if len(shape) == 1 else "") + ")"
             params.append(f'{names[k]}: R.Tensor({text}, "{NAMES[str(v.dtype)]}")')
         body = [f"        {d} = T.int64()" for d in dims.values()] if symbolic else []
-        body.append(f"        r_{i} = " + self.expr.format(**names, **dims))
+        body.append(f"        r_{i} = " + self.expr.format(**{**dims, **names}))
         outs = [f"r_{i}[{k}]" for k in range(len(self.want))] if self.is_tuple else [f"r_{i}"]
         lines = []
         for k, o in enumerate(outs):
