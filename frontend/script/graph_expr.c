@@ -336,7 +336,9 @@ static void check_arity(Sema *s, const Tree *t, Node *n, const SInfoList *out) {
     const SInfo *si = node_in(n, i)->sinfo;
     if (si->kind == SINFO_SHAPE && si->ndim >= 0) args += (uint32_t)si->ndim - 1;
   }
-  if (d->state == DECL_NEW || args + results == d->prim->nparams) return;
+  /* a scheduled function's workspace is no argument */
+  uint32_t hidden = attr_get_bool(d->prim->attrs, "relaxc.workspace", false);
+  if (d->state == DECL_NEW || args + results + hidden == d->prim->nparams) return;
   sema_error(s, t, "R.%s passes %u argument%s and %u result%s to '%s', which has %u parameter%s",
              node_op(n)->name, args, args == 1 ? "" : "s", results, results == 1 ? "" : "s", name,
              d->prim->nparams, d->prim->nparams == 1 ? "" : "s");
