@@ -240,6 +240,26 @@ static bool eval_args(Frame *f, const Node *n, uint32_t from, Value ***out, uint
   return true;
 }
 
+/* Arguments of a prim_func: a shape passes its dims as scalars. */
+static bool eval_prim_args(Frame *f, const Node *n, Value ***out, uint32_t *count) {
+  Value **args;
+  uint32_t nargs, total = 0;
+  if (!eval_args(f, n, 1, &args, &nargs)) return false;
+  for (uint32_t i = 0; i < nargs; i++)
+    total += args[i]->kind == VALUE_SHAPE ? (uint32_t)args[i]->ndim : 1;
+  *out = ARENA_ARRAY(f->in->arena, Value *, total + 1);
+  *count = 0;
+  for (uint32_t i = 0; i < nargs; i++) {
+    if (args[i]->kind != VALUE_SHAPE) {
+      (*out)[(*count)++] = args[i];
+      continue;
+    }
+    for (int32_t k = 0; k < args[i]->ndim; k++)
+      (*out)[(*count)++] = new_prim(f->in->arena, DT_I64, args[i]->dims[k], 0);
+  }
+  return true;
+}
+
 static const PrimFunc *callee_prim(Frame *f, const Node *n) {
   const Node *c = node_in(n, 0);
   const PrimFunc *p = c->op == OP_GLOBAL ? module_prim(f->in->m, c->str) : NULL;
@@ -267,7 +287,7 @@ static Value *eval_call(Frame *f, const Node *n) {
   const Global *g = module_find(in->m, c->str);
   if (g && g->kind == GLOBAL_FUNC) return call_func(in, g->func, NULL, args, count, n->span);
   const PrimFunc *p = callee_prim(f, n);
-  if (!p) return NULL;
+  if (!p || !eval_prim_args(f, n, &args, &count)) return NULL;
   Value *ret = new_value(in->arena, VALUE_NONE);
   return prim_run(in, p, args, count, &f->dims, n->span, ret) ? ret : NULL;
 }
@@ -280,7 +300,7 @@ static Value *eval_call_tir(Frame *f, const Node *n) {
       n->op == OP_call_tir_inplace ? &node_attrs(n, call_tir_inplace)->inplace_indices : NULL;
   Value **args;
   uint32_t count;
-  if (!p || !eval_args(f, n, 1, &args, &count)) return NULL;
+  if (!p || !eval_prim_args(f, n, &args, &count)) return NULL;
   uint32_t nout = (uint32_t)out->n, total = count;
   Value **all = ARENA_ARRAY(in->arena, Value *, count + nout + 1);
   Value **results = ARENA_ARRAY(in->arena, Value *, nout + 1);

@@ -107,18 +107,31 @@ static void check_actuals(Verifier *v, const Node *n, const PrimFunc *f, const A
   }
 }
 
-static Actual arg_actual(Verifier *v, const Node *n, uint32_t i) {
-  const SInfo *s = node_in(n, i)->sinfo;
-  return (Actual){s ? s : sinfo_object(v->c), arg_span(n, i),
-                  arena_printf(v->arena, "argument %u", i - 1)};
+typedef VEC(Actual) ActualVec;
+
+/* The arguments of n; a shape passes its dims as scalars. */
+static void arg_actuals(Verifier *v, const Node *n, ActualVec *out) {
+  for (uint32_t i = 1; i < n->nin; i++) {
+    const SInfo *s = node_in(n, i)->sinfo;
+    Actual a = {s ? s : sinfo_object(v->c), arg_span(n, i),
+                arena_printf(v->arena, "argument %u", i - 1)};
+    if (a.s->kind != SINFO_SHAPE || a.s->ndim < 0) {
+      vec_push(v->arena, out, a);
+      continue;
+    }
+    for (int32_t k = 0; k < s->ndim; k++) {
+      a.s = s->dims ? sinfo_prim_value(v->c, s->dims[k]) : sinfo_prim(v->c, DT_I64);
+      vec_push(v->arena, out, a);
+    }
+  }
 }
 
 static void check_call_tir(Verifier *v, const Node *n, const PrimFunc *f) {
   const SInfoList *out = n->attrs;
   const IntList *inplace =
       n->op == OP_call_tir_inplace ? &node_attrs(n, call_tir_inplace)->inplace_indices : NULL;
-  VEC(Actual) a = {0};
-  for (uint32_t i = 1; i < n->nin; i++) vec_push(v->arena, &a, arg_actual(v, n, i));
+  ActualVec a = {0};
+  arg_actuals(v, n, &a);
   for (int32_t i = 0; i < out->n; i++) {
     if (inplace && i < inplace->n && inplace->at[i] >= 0) {
       if (inplace->at[i] >= (int64_t)n->nin - 1)
@@ -190,8 +203,8 @@ void verify_call(Verifier *v, const Node *n) {
   }
   if (n->op != OP_CALL) return;
   if (g->kind == GLOBAL_PRIM) { /* destination passing: outputs come last */
-    VEC(Actual) a = {0};
-    for (uint32_t i = 1; i < n->nin; i++) vec_push(v->arena, &a, arg_actual(v, n, i));
+    ActualVec a = {0};
+    arg_actuals(v, n, &a);
     check_actuals(v, n, g->prim, a.at, a.n);
   } else if (g->kind == GLOBAL_FUNC) {
     const Func *f = g->func;
