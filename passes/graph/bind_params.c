@@ -84,6 +84,9 @@ static bool bind_function(Bind *x, Func *f) {
     bound++;
   }
   if (bound) func_collect_dims(f);
+  if (inputs > (int64_t)f->nparams && ok) /* all that is left are inputs */
+    f->attrs = attr_with(func_arena(f), f->attrs, "num_input",
+                         attr_int(func_arena(f), f->nparams));
   return ok;
 }
 

@@ -184,7 +184,12 @@ static void group_items(Fuse *x) {
         if (phase == 0 && it->edge == PATTERN_ELEMWISE)
           try_fuse(x, i, PATTERN_BROADCAST, PATTERN_BROADCAST);
       } else if (kind <= PATTERN_BROADCAST) {
-        if (it->edge <= PATTERN_REDUCE) try_fuse(x, i, PATTERN_INJECTIVE, PATTERN_ANCHOR);
+        /* behind a reduction only the elementwise chain goes on: it runs on the finished tile */
+        bool behind = x->at[find(x, i)].kind >= PATTERN_REDUCE;
+        if (behind && it->edge == PATTERN_ELEMWISE)
+          try_fuse(x, i, PATTERN_BROADCAST, PATTERN_BROADCAST);
+        else if (!behind && it->edge <= PATTERN_REDUCE)
+          try_fuse(x, i, PATTERN_INJECTIVE, PATTERN_ANCHOR);
       } else if (kind == PATTERN_INJECTIVE && phase == 1 && it->edge <= PATTERN_INJECTIVE) {
         try_fuse(x, i, PATTERN_INJECTIVE, PATTERN_INJECTIVE);
       }

@@ -100,12 +100,16 @@ static void replace_tuple(Rewrite *x, Node *n, Node *const *outs, uint32_t nout)
 static bool rewrite_call(Rewrite *x, Node *n, Node **next) {
   const SInfo *s = n->sinfo;
   bool tuple = s->kind == SINFO_TUPLE;
-  uint32_t nout = tuple ? s->n : 1, nin = n->nin + nout;
-  Node **in = ARENA_ARRAY(x->pc->scratch, Node *, nin + 1);
-  for (uint32_t i = 0; i < n->nin; i++) in[i] = node_in(n, i);
+  uint32_t nout = tuple ? s->n : 1, nin = n->nin;
+  Node **in = ARENA_ARRAY(x->pc->scratch, Node *, nin + nout + 1);
+  Node **outs = ARENA_ARRAY(x->pc->scratch, Node *, nout);
+  for (uint32_t i = 0; i < nin; i++) in[i] = node_in(n, i);
   for (uint32_t i = 0; i < nout; i++) {
-    in[n->nin + i] = make_output(x, n, tuple ? s->fields[i] : s, i, !tuple);
-    if (!in[n->nin + i]) return false;
+    outs[i] = make_output(x, n, tuple ? s->fields[i] : s, i, !tuple);
+    if (!outs[i]) return false;
+    bool inplace = false; /* an argument already */
+    for (uint32_t k = 1; k < n->nin; k++) inplace |= outs[i] == in[k];
+    if (!inplace) in[nin++] = outs[i];
   }
   PrimFunc *f = n->op != OP_call_dps_packed && node_in(n, 0)->op == OP_GLOBAL
                     ? module_prim(x->pc->m, node_in(n, 0)->str)
@@ -124,9 +128,9 @@ static bool rewrite_call(Rewrite *x, Node *n, Node **next) {
   }
   node_bind_before(n, call, "_");
   if (tuple)
-    replace_tuple(x, n, in + n->nin, nout);
+    replace_tuple(x, n, outs, nout);
   else
-    graph_replace(n, in[n->nin]);
+    graph_replace(n, outs[0]);
   node_delete(n);
   *next = call->next;
   return true;
