@@ -1,0 +1,44 @@
+/* Values of the graph level at run time: what graph.c and graph_call.c share. */
+#ifndef RELAXC_CODEGEN_LLVM_GRAPH_H
+#define RELAXC_CODEGEN_LLVM_GRAPH_H
+
+#include "codegen/llvm/cg.h"
+#include "ir/op.h"
+
+typedef struct GVal {
+  const SInfo *si;
+  LLVMValueRef ptr;   /* tensor: data; storage: start */
+  LLVMValueRef prim;  /* register value */
+  LLVMValueRef *dims; /* tensor: NULL when si->dims says it; shape: its values */
+  uint32_t n;         /* tuple */
+  struct GVal **fields;
+} GVal;
+typedef VEC(GVal *) GVals;
+
+typedef struct Graph {
+  Fn *fn;
+  Cg *cg;
+  Arena *arena;
+  Host *host;
+  Map vals;           /* Node* -> GVal* */
+  Map dests;          /* Node* -> int32_t[leaves]: the output it is computed into, or -1 */
+  Map offsets;        /* Node* -> const Dim*[leaves]: place in the workspace */
+  const Dim *total;   /* bytes of workspace so far */
+  LLVMValueRef *outs; /* output pointers */
+  LLVMValueRef ws;
+  uint32_t branches; /* depth of branches */
+} Graph;
+
+GVal *graph_value(Graph *g, Node *n);
+/* Leaves of a value in order. */
+void gval_flatten(Graph *g, GVal *v, GVals *out);
+uint32_t sinfo_leaves(const SInfo *si);
+/* Run-time extent of dim i of a tensor value, or value i of a shape. */
+LLVMValueRef gval_dim(Graph *g, GVal *v, uint32_t i);
+/* Memory for leaf `leaf` of node n, of tensor type si: an output buffer or workspace. */
+GVal *graph_alloc(Graph *g, Node *n, uint32_t leaf, const SInfo *si);
+/* graph_call.c: OP_CALL, call_tir, packed functions. */
+GVal *graph_call(Graph *g, Node *n);
+bool graph_calls(const Node *n);
+
+#endif

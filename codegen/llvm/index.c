@@ -1,0 +1,419 @@
+/* Index arithmetic: Dims become 64-bit values and addresses, hoisted as far out as they can.
+ *
+ * A Dim is split by level: the terms whose variables all lie further out are computed there (in
+ * front of the loop or branch, see cg.h), the rest here. Products with a loop variable that
+ * addressing modes can't do (factor other than 1, 2, 4, 8 bytes) become derived induction
+ * variables, kept by addition. This takes the place of LICM, CSE and strength reduction.
+ */
+#include "codegen/llvm/cg.h"
+
+void fn_bind(Fn *fn, const Var *v, Binding b) {
+  Binding *p = ARENA_NEW(fn->arena, Binding);
+  *p = b;
+  /* Bound anew (the body of an unrolled loop again): what was computed from the old value goes. */
+  Binding *old = map_getp(&fn->vars, v);
+  if (old && !old->def) {
+    for (uint32_t i = old->level; i < fn->scopes.n; i++) {
+      map_init(&fn->scopes.at[i]->dims, fn->arena);
+      map_init(&fn->scopes.at[i]->addrs, fn->arena);
+    }
+    fn->loads = NULL;
+  }
+  map_setp(&fn->vars, v, p);
+}
+
+/* A value of the function around an outlined loop: passed through its context. */
+static LLVMValueRef capture(Fn *fn, LLVMValueRef outer) {
+  if (LLVMIsConstant(outer)) return outer;
+  Cg *cg = fn->cg;
+  uint32_t slot = fn->captured.n;
+  for (uint32_t i = 0; i < fn->captured.n; i++)
+    if (fn->captured.at[i] == outer) slot = i;
+  if (slot == fn->captured.n) vec_push(fn->arena, &fn->captured, outer);
+  LLVMBasicBlockRef back = LLVMGetInsertBlock(fn->b);
+  bool hoisting = fn->level + 1 < fn->scopes.n;
+  LLVMPositionBuilderBefore(fn->b, fn->entry_end);
+  LLVMValueRef off = cg_i64(cg, 8 * (int64_t)slot);
+  LLVMValueRef p = LLVMBuildInBoundsGEP2(fn->b, cg->i8, fn->ctx, &off, 1, "");
+  LLVMValueRef v = LLVMBuildLoad2(fn->b, LLVMTypeOf(outer), p, "");
+  LLVMSetAlignment(v, 8);
+  if (hoisting)
+    LLVMPositionBuilderBefore(fn->b, fn->scopes.at[fn->level + 1]->anchor);
+  else
+    LLVMPositionBuilderAtEnd(fn->b, back);
+  return v;
+}
+
+Binding *fn_lookup(Fn *fn, const Var *v) {
+  Binding *b = map_getp(&fn->vars, v);
+  if (b) return b;
+  if (fn->parent) {
+    Binding *outer = fn_lookup(fn->parent, v);
+    if (outer) {
+      Binding in = {.def = outer->def};
+      if (!outer->def) {
+        if (outer->val) in.val = capture(fn, outer->val);
+        if (outer->idx) in.idx = outer->idx == outer->val ? in.val : capture(fn, outer->idx);
+      }
+      fn_bind(fn, v, in);
+      return map_getp(&fn->vars, v);
+    }
+    return NULL;
+  }
+  if (!fn->cg->failed)
+    cg_error(fn->cg, fn->span, "variable '%s' has no value in '%s'", v->name,
+             fn->f ? fn->f->name : "the function");
+  fn->cg->failed = true;
+  return NULL;
+}
+
+Scope *fn_scope_push(Fn *fn, LLVMValueRef anchor) {
+  Scope *s = ARENA_NEW(fn->arena, Scope);
+  s->anchor = anchor;
+  map_init(&s->dims, fn->arena);
+  map_init(&s->addrs, fn->arena);
+  vec_push(fn->arena, &fn->scopes, s);
+  fn->level = fn->scopes.n - 1;
+  return s;
+}
+
+void fn_scope_pop(Fn *fn) {
+  (void)vec_pop(&fn->scopes);
+  fn->level = fn->scopes.n - 1;
+}
+
+/* ---- Dims ---- */
+
+static bool has_def(Fn *fn, const Dim *d) {
+  for (uint32_t i = 0; i < d->n; i++)
+    for (uint32_t k = 0; k < d->terms[i].n; k++) {
+      const DimAtom *a = d->terms[i].atoms[k];
+      if (a->kind == ATOM_VAR) {
+        Binding *b = fn_lookup(fn, a->var);
+        if (b && b->def) return true;
+      } else if (a->kind != ATOM_OPAQUE && (has_def(fn, a->a) || has_def(fn, a->b))) {
+        return true;
+      }
+    }
+  return false;
+}
+
+static const Dim *atom_dim(Fn *fn, const DimAtom *a, bool resolve) {
+  Context *c = fn->c;
+  switch (a->kind) {
+  case ATOM_VAR: {
+    Binding *b = resolve ? fn_lookup(fn, a->var) : NULL;
+    return b && b->def ? b->def : dim_var(c, a->var);
+  }
+  case ATOM_FLOORDIV:
+  case ATOM_FLOORMOD:
+  case ATOM_MIN:
+  case ATOM_MAX: {
+    const Dim *x = resolve ? dim_resolve(fn, a->a) : a->a;
+    const Dim *y = resolve ? dim_resolve(fn, a->b) : a->b;
+    if (a->kind == ATOM_FLOORDIV) return dim_floordiv(c, x, y);
+    if (a->kind == ATOM_FLOORMOD) return dim_floormod(c, x, y);
+    return a->kind == ATOM_MIN ? dim_min(c, x, y) : dim_max(c, x, y);
+  }
+  case ATOM_OPAQUE: return expr_dim(c, a->expr);
+  }
+  return NULL;
+}
+
+static const Dim *term_dim(Fn *fn, const DimTerm *t, bool resolve) {
+  const Dim *d = dim_const(fn->c, t->coef);
+  for (uint32_t k = 0; k < t->n; k++) d = dim_mul(fn->c, d, atom_dim(fn, t->atoms[k], resolve));
+  return d;
+}
+
+const Dim *dim_resolve(Fn *fn, const Dim *d) {
+  if (!d->n || !has_def(fn, d)) return d;
+  const Dim *r = dim_const(fn->c, d->konst);
+  for (uint32_t i = 0; i < d->n; i++) r = dim_add(fn->c, r, term_dim(fn, &d->terms[i], true));
+  return r;
+}
+
+/* The innermost level that d needs. False when it can't be moved or remembered (it has an opaque
+ * part, which may read memory). */
+static bool dim_level(Fn *fn, const Dim *d, uint32_t *level);
+
+static bool atom_level(Fn *fn, const DimAtom *a, uint32_t *level) {
+  if (a->kind == ATOM_VAR) {
+    Binding *b = fn_lookup(fn, a->var);
+    if (b && b->level > *level) *level = b->level;
+    return true;
+  }
+  if (a->kind == ATOM_OPAQUE) {
+    *level = fn->level;
+    return false;
+  }
+  bool x = dim_level(fn, a->a, level);
+  return dim_level(fn, a->b, level) && x;
+}
+
+static bool dim_level(Fn *fn, const Dim *d, uint32_t *level) {
+  bool fixed = true;
+  for (uint32_t i = 0; i < d->n; i++)
+    for (uint32_t k = 0; k < d->terms[i].n; k++)
+      fixed = atom_level(fn, d->terms[i].atoms[k], level) && fixed;
+  return fixed;
+}
+
+/* Moves the builder to level `to`; returns the level it was at. */
+static uint32_t go_to_level(Fn *fn, uint32_t to) {
+  uint32_t from = fn->level;
+  if (to == from) return from;
+  uint32_t top = fn->scopes.n - 1;
+  if (from == top) fn->block = LLVMGetInsertBlock(fn->b);
+  fn->level = to;
+  if (to == top)
+    LLVMPositionBuilderAtEnd(fn->b, fn->block);
+  else
+    LLVMPositionBuilderBefore(fn->b, fn->scopes.at[to + 1]->anchor);
+  return from;
+}
+
+static LLVMValueRef dim_emit(Fn *fn, const Dim *d);
+
+static LLVMValueRef var_index(Fn *fn, const Var *v) {
+  Binding *b = fn_lookup(fn, v);
+  if (!b) return LLVMConstNull(fn->cg->i64);
+  if (b->def) return dim_emit(fn, b->def);
+  if (b->idx) return b->idx;
+  if (b->val && LLVMTypeOf(b->val) == fn->cg->i64) return b->val;
+  bug("variable %s has no index value", v->name);
+}
+
+static LLVMValueRef atom_value(Fn *fn, const DimAtom *a) {
+  LLVMBuilderRef b = fn->b;
+  switch (a->kind) {
+  case ATOM_VAR: return var_index(fn, a->var);
+  case ATOM_OPAQUE: {
+    LLVMValueRef v = fn_expr(fn, a->expr);
+    if (LLVMTypeOf(v) == fn->cg->i64) return v;
+    return dtype_is_sint(a->expr->dtype) ? LLVMBuildSExt(b, v, fn->cg->i64, "")
+                                         : LLVMBuildZExt(b, v, fn->cg->i64, "");
+  }
+  case ATOM_FLOORDIV:
+  case ATOM_FLOORMOD: {
+    LLVMValueRef x = dim_emit(fn, a->a), y = dim_emit(fn, a->b);
+    return cg_div(b, x, y, true, true, a->kind == ATOM_FLOORMOD);
+  }
+  case ATOM_MIN:
+  case ATOM_MAX: {
+    LLVMValueRef x = dim_emit(fn, a->a), y = dim_emit(fn, a->b);
+    LLVMIntPredicate p = a->kind == ATOM_MIN ? LLVMIntSLT : LLVMIntSGT;
+    return cg_select(b, LLVMBuildICmp(b, p, x, y, ""), x, y);
+  }
+  }
+  return NULL;
+}
+
+/* coef * variable of the loop at this level, as an induction variable of its own. */
+static LLVMValueRef derived_iv(Fn *fn, Scope *s, const Dim *coef) {
+  vec_each(DerivedIv, d, &s->derived) if (d->coef == coef) return d->phi;
+  uint32_t level = fn->level;
+  go_to_level(fn, level - 1);
+  LLVMValueRef start = dim_emit(fn, dim_mul(fn->c, coef, s->min));
+  LLVMValueRef step = dim_emit(fn, dim_scale(fn->c, coef, s->step));
+  go_to_level(fn, level);
+  LLVMBasicBlockRef here = LLVMGetInsertBlock(fn->b);
+  LLVMPositionBuilderBefore(fn->b, LLVMGetFirstInstruction(s->header));
+  LLVMValueRef phi = LLVMBuildPhi(fn->b, fn->cg->i64, "");
+  LLVMAddIncoming(phi, &start, &s->preheader, 1);
+  if (level + 1 < fn->scopes.n)
+    LLVMPositionBuilderBefore(fn->b, fn->scopes.at[level + 1]->anchor);
+  else
+    LLVMPositionBuilderAtEnd(fn->b, here);
+  DerivedIv d = {coef, phi, step};
+  vec_push(fn->arena, &s->derived, d);
+  return phi;
+}
+
+/* If the term is (product of outer things) * (variable of the loop at this level): that product. */
+static const Dim *loop_coef(Fn *fn, const DimTerm *t) {
+  Scope *s = fn->scopes.at[fn->level];
+  if (!s->var) return NULL;
+  const Dim *coef = dim_const(fn->c, t->coef);
+  bool found = false;
+  for (uint32_t k = 0; k < t->n; k++) {
+    const DimAtom *a = t->atoms[k];
+    if (a->kind == ATOM_VAR && a->var == s->var && !found) {
+      found = true;
+      continue;
+    }
+    uint32_t level = 0;
+    if (!atom_level(fn, a, &level) || level >= fn->level) return NULL;
+    coef = dim_mul(fn->c, coef, atom_dim(fn, a, false));
+  }
+  return found ? coef : NULL;
+}
+
+static LLVMValueRef term_value(Fn *fn, const DimTerm *t) {
+  const Dim *coef = loop_coef(fn, t);
+  Scope *s = fn->scopes.at[fn->level];
+  int64_t k;
+  if (coef) {
+    if (!dim_is_const(coef, &k)) return derived_iv(fn, s, coef);
+    return cg_mul(fn->b, var_index(fn, s->var), cg_i64(fn->cg, k));
+  }
+  /* The factors from further out first, as one hoisted product. */
+  const Dim *low = dim_const(fn->c, t->coef);
+  LLVMValueRef v = NULL;
+  for (uint32_t i = 0; i < t->n; i++) {
+    uint32_t level = 0;
+    if (atom_level(fn, t->atoms[i], &level) && level < fn->level) {
+      low = dim_mul(fn->c, low, atom_dim(fn, t->atoms[i], false));
+    } else {
+      LLVMValueRef x = atom_value(fn, t->atoms[i]);
+      v = v ? LLVMBuildMul(fn->b, v, x, "") : x;
+    }
+  }
+  if (!v) { /* everything at one level */
+    v = cg_i64(fn->cg, t->coef);
+    for (uint32_t i = 0; i < t->n; i++) v = cg_mul(fn->b, v, atom_value(fn, t->atoms[i]));
+    return v;
+  }
+  return cg_mul(fn->b, v, dim_emit(fn, low));
+}
+
+/* d's terms that live further out than this level, without its constant. */
+static const Dim *outer_part(Fn *fn, const Dim *d) {
+  const Dim *low = dim_const(fn->c, 0);
+  for (uint32_t i = 0; i < d->n; i++) {
+    uint32_t level = 0;
+    bool fixed = true;
+    for (uint32_t k = 0; k < d->terms[i].n; k++)
+      fixed = atom_level(fn, d->terms[i].atoms[k], &level) && fixed;
+    if (fixed && level < fn->level) low = dim_add(fn->c, low, term_dim(fn, &d->terms[i], false));
+  }
+  return low;
+}
+
+/* Adds to acc (may be NULL) those terms of d that need this level. */
+static LLVMValueRef add_inner_terms(Fn *fn, LLVMValueRef acc, const Dim *d) {
+  for (uint32_t i = 0; i < d->n; i++) {
+    uint32_t level = 0;
+    bool fixed = true;
+    for (uint32_t k = 0; k < d->terms[i].n; k++)
+      fixed = atom_level(fn, d->terms[i].atoms[k], &level) && fixed;
+    if (fixed && level < fn->level) continue;
+    LLVMValueRef v = term_value(fn, &d->terms[i]);
+    acc = acc ? LLVMBuildAdd(fn->b, acc, v, "") : v;
+  }
+  return acc;
+}
+
+static LLVMValueRef dim_emit(Fn *fn, const Dim *d) {
+  if (!d->n) return cg_i64(fn->cg, d->konst);
+  uint32_t level = 0;
+  bool fixed = dim_level(fn, d, &level);
+  if (level > fn->level) bug("a value is needed before its variables exist");
+  if (fixed) {
+    LLVMValueRef v = map_getp(&fn->scopes.at[level]->dims, d);
+    if (v) return v;
+  }
+  uint32_t from = go_to_level(fn, level);
+  const Dim *low = outer_part(fn, d);
+  LLVMValueRef v = low->n ? dim_emit(fn, low) : NULL;
+  v = add_inner_terms(fn, v, d);
+  if (d->konst) v = LLVMBuildAdd(fn->b, v, cg_i64(fn->cg, d->konst), "");
+  go_to_level(fn, from);
+  if (fixed) map_setp(&fn->scopes.at[level]->dims, d, v);
+  return v;
+}
+
+LLVMValueRef dim_value(Fn *fn, const Dim *d) {
+  return dim_emit(fn, dim_resolve(fn, d));
+}
+
+bool fn_is_index(Fn *fn, const Expr *e) {
+  if (!dtype_is_sint(e->dtype) || e->dtype.lanes != 1 || e->dtype.bits < 32) return false;
+  switch ((ExprKind)e->kind) {
+  case EXPR_INT: return true;
+  case EXPR_VAR: {
+    Binding *b = fn_lookup(fn, e->var);
+    return b && (b->def || b->idx);
+  }
+  case EXPR_CAST: return fn_is_index(fn, e->arg[0]);
+  case EXPR_ADD:
+  case EXPR_SUB:
+  case EXPR_MUL:
+  case EXPR_FLOORDIV:
+  case EXPR_FLOORMOD:
+  case EXPR_MIN:
+  case EXPR_MAX: return fn_is_index(fn, e->arg[0]) && fn_is_index(fn, e->arg[1]);
+  default: return false;
+  }
+}
+
+LLVMValueRef fn_index(Fn *fn, const Expr *e) {
+  return dim_value(fn, expr_dim(fn->c, e));
+}
+
+/* ---- addresses ---- */
+
+/* data + off bytes; off has no constant part. */
+static LLVMValueRef address_core(Fn *fn, const Var *data, Binding *base, const Dim *off) {
+  Cg *cg = fn->cg;
+  if (!off->n) return base->val;
+  uint32_t level = base->level;
+  bool fixed = dim_level(fn, off, &level);
+  uint64_t key = (uint64_t)data->id << 32 | off->id;
+  if (fixed) {
+    LLVMValueRef p = map_get(&fn->scopes.at[level]->addrs, key);
+    if (p) return p;
+  }
+  uint32_t from = go_to_level(fn, level);
+  const Dim *low = outer_part(fn, off);
+  LLVMValueRef p = base->val;
+  if (base->level < level)
+    p = address_core(fn, data, base, low);
+  else if (low->n) {
+    LLVMValueRef o = dim_emit(fn, low);
+    p = LLVMBuildGEP2(fn->b, cg->i8, p, &o, 1, "");
+  }
+  /* Terms of this level: multiples of the loop variable by themselves, as addressing modes want
+   * them; the rest as a sum. */
+  const Dim *rest = dim_const(fn->c, 0);
+  for (uint32_t i = 0; i < off->n; i++) {
+    const DimTerm *t = &off->terms[i];
+    uint32_t l = 0;
+    bool f = true;
+    for (uint32_t k = 0; k < t->n; k++) f = atom_level(fn, t->atoms[k], &l) && f;
+    if (f && l < level) continue;
+    const Dim *coef = loop_coef(fn, t);
+    int64_t k;
+    if (!coef) {
+      rest = dim_add(fn->c, rest, term_dim(fn, t, false));
+      continue;
+    }
+    LLVMValueRef o;
+    LLVMTypeRef unit = cg->i8;
+    Scope *s = fn->scopes.at[level];
+    if (dim_is_const(coef, &k) && (k == 1 || k == 2 || k == 4 || k == 8)) {
+      o = var_index(fn, s->var);
+      unit = LLVMIntTypeInContext(cg->lc, 8 * (unsigned)k);
+    } else {
+      o = derived_iv(fn, s, coef);
+    }
+    p = LLVMBuildGEP2(fn->b, unit, p, &o, 1, "");
+  }
+  if (rest->n) {
+    LLVMValueRef o = add_inner_terms(fn, NULL, rest);
+    if (o) p = LLVMBuildGEP2(fn->b, cg->i8, p, &o, 1, "");
+  }
+  go_to_level(fn, from);
+  if (fixed) map_set(&fn->scopes.at[level]->addrs, key, p);
+  return p;
+}
+
+LLVMValueRef fn_address(Fn *fn, const Var *data, const Dim *off, uint32_t bytes) {
+  Binding *base = fn_lookup(fn, data);
+  if (!base || !base->val) return LLVMGetUndef(fn->cg->ptr);
+  const Dim *d = dim_scale(fn->c, off, bytes);
+  LLVMValueRef konst = cg_i64(fn->cg, d->konst);
+  bool zero = d->konst == 0;
+  LLVMValueRef p = address_core(fn, data, base, dim_sub(fn->c, d, dim_const(fn->c, d->konst)));
+  return zero ? p : LLVMBuildGEP2(fn->b, fn->cg->i8, p, &konst, 1, "");
+}

@@ -1,0 +1,275 @@
+/* Inline float32 math, at most 2 ULP from the true value, special values as C's.
+ *
+ * Coefficients are minimax fits (Remez exchange, 40 digits) of the function named at each table
+ * over the reduced range, weighted for the relative error of the result.
+ */
+#include "codegen/llvm/math.h"
+
+#include <math.h>
+
+#define POLY(m, x, c) mpoly((m), (x), (c), sizeof(c) / sizeof(c)[0])
+
+/* ln 2 in two parts; the first has 9 bits, so that n * LN2_HI is exact. */
+static const double LN2_HI = 0.693359375, LN2_LO = -2.12194440054690581e-4;
+
+/* (e^r - 1 - r) / r^2, |r| <= ln2 / 2 */
+static const double exp_q[] = {0.49999994, 0.166665196, 0.0416683927, 0.00836878084, 0.00138144789};
+static const double expm1_q[] = {0.5,           0.166666657,   0.0416663587,
+                                 0.00833338965, 0.00139407197, 0.00019845886};
+
+/* x - n ln2 with n = round(x / ln2). */
+static Val reduce_exp(const Math *m, Val x, Val *n) {
+  Val k = mround(m, mmul(m, x, mk(m, 1.44269504088896341)), n);
+  Val r = mfma(m, k, mk(m, -LN2_HI), x);
+  return mfma(m, k, mk(m, -LN2_LO), r);
+}
+
+static Val exp_of(const Math *m, Val r) {
+  Val t = mfma(m, mmul(m, r, r), POLY(m, r, exp_q), r);
+  return madd(m, t, mk(m, 1));
+}
+
+/* Results down to the smallest denormal; x is at most 88.8. */
+static Val exp_below(const Math *m, Val x) {
+  Val n, r = reduce_exp(m, matleast(m, x, -104), &n);
+  return mscale(m, exp_of(m, r), n);
+}
+
+static Val exp_full(const Math *m, Val x) {
+  return exp_below(m, matmost(m, x, 88.8));
+}
+
+/* 2^f = 1 + f p(f), |f| <= 1/2 */
+static const double exp2_p[] = {0.693147182,   0.240226477,   0.0555033199,
+                                0.00961843878, 0.00133990031, 0.000153532586};
+static Val exp2_full(const Math *m, Val x) {
+  Val n;
+  x = matleast(m, matmost(m, x, 129), -151);
+  Val f = msub(m, x, mround(m, x, &n));
+  return mscale(m, mfma(m, f, POLY(m, f, exp2_p), mk(m, 1)), n);
+}
+
+/* 10^r = 1 + r p(r), |r| <= log10(2) / 2 */
+static const double exp10_p[] = {2.30258512, 2.65094876,  2.03464985,
+                                 1.17129278, 0.542029858, 0.206320435};
+static Val exp10_full(const Math *m, Val x) {
+  Val n;
+  x = matleast(m, matmost(m, x, 38.6), -45.6);
+  Val k = mround(m, mmul(m, x, mk(m, 3.32192809488736235)), &n);
+  Val r = mfma(m, k, mk(m, -0.30078125), x); /* log10(2): 8 bits and the rest */
+  r = mfma(m, k, mk(m, -2.48745663981195214e-4), r);
+  return mscale(m, mfma(m, r, POLY(m, r, exp10_p), mk(m, 1)), n);
+}
+
+static Val expm1_full(const Math *m, Val x) {
+  Val n, y = matleast(m, matmost(m, x, 89), -18);
+  Val r = reduce_exp(m, y, &n);
+  Val q = mfma(m, mmul(m, r, r), POLY(m, r, expm1_q), r);
+  /* 2^n (1 + q) - 1 = 2 (s q + (s - 1/2)) with s = 2^(n-1), which doesn't overflow early. */
+  Val s = mscale1(m, mk(m, 1), LLVMBuildSub(m->b, n, mi(m, 1), ""));
+  Val t = mfma(m, s, q, msub(m, s, mk(m, 0.5)));
+  return mcopysign(m, madd(m, t, t), x);
+}
+
+/* ---- logarithms ---- */
+
+/* (log(1+f) - f + f^2/2) / f^3, sqrt(1/2) <= 1+f <= sqrt(2) */
+static const double log_p[] = {0.333333313, -0.250008196, 0.200012282, -0.166233599,
+                               0.142017469, -0.131601512, 0.127616331, -0.076346375};
+
+/* x = (1 + f) 2^e for positive finite x, denormals too. */
+static Val reduce_log(const Math *m, Val x, Val *e) {
+  Val small = mcmp(m, LLVMRealOLT, x, mk(m, 1.17549435082228751e-38));
+  x = msel(m, small, mmul(m, x, mk(m, 8388608.0)), x);
+  Val i = LLVMBuildSub(m->b, mbits(m, x), mi(m, 0x3f3504f3), "");
+  Val k = LLVMBuildAShr(m->b, i, mi(m, 23), "");
+  k = LLVMBuildSub(m->b, k, msel(m, small, mi(m, 23), mi(m, 0)), "");
+  Val f = LLVMBuildAdd(m->b, LLVMBuildAnd(m->b, i, mi(m, 0x7fffff), ""), mi(m, 0x3f3504f3), "");
+  *e = LLVMBuildSIToFP(m->b, k, m->ft, "");
+  return msub(m, mfloat(m, f), mk(m, 1));
+}
+
+/* r where x is positive and finite, else log's special values. */
+static Val log_special(const Math *m, Val x, Val r) {
+  Val zero = mk(m, 0), inf = mk(m, INFINITY);
+  Val fine = LLVMBuildAnd(m->b, mcmp(m, LLVMRealOGT, x, zero), mcmp(m, LLVMRealOLT, x, inf), "");
+  Val odd = msel(m, mcmp(m, LLVMRealOGT, x, zero), x, mk(m, NAN));
+  odd = msel(m, mcmp(m, LLVMRealOEQ, x, zero), mk(m, -INFINITY), odd);
+  return msel(m, fine, r, odd);
+}
+
+/* f^3 p(f) */
+static Val log_tail(const Math *m, Val f, Val f2) {
+  return mmul(m, mmul(m, f, f2), POLY(m, f, log_p));
+}
+
+static Val log_full(const Math *m, Val x) {
+  Val e, f = reduce_log(m, x, &e), f2 = mmul(m, f, f);
+  Val y = mfma(m, e, mk(m, LN2_LO), log_tail(m, f, f2));
+  y = mfma(m, f2, mk(m, -0.5), y);
+  y = mfma(m, e, mk(m, LN2_HI), madd(m, f, y));
+  return log_special(m, x, y);
+}
+
+static Val log2_full(const Math *m, Val x) {
+  Val e, f = reduce_log(m, x, &e), f2 = mmul(m, f, f);
+  Val w = mfma(m, f2, mk(m, -0.5), log_tail(m, f, f2));
+  Val a = mk(m, 0.442695040888963407); /* log2(e) - 1 */
+  Val z = mfma(m, f, a, mmul(m, w, a));
+  z = madd(m, madd(m, madd(m, z, w), f), e);
+  return log_special(m, x, z);
+}
+
+static Val log10_full(const Math *m, Val x) {
+  Val e, f = reduce_log(m, x, &e), f2 = mmul(m, f, f);
+  Val w = mfma(m, f2, mk(m, -0.5), log_tail(m, f, f2));
+  /* log10(e) and log10(2), each as a part of few bits and the rest */
+  Val hi = mk(m, 0.43359375), lo = mk(m, 7.00731903251827651e-4);
+  Val z = mmul(m, madd(m, f, w), lo);
+  z = mfma(m, e, mk(m, 2.48745663981195214e-4), z);
+  z = mfma(m, w, hi, z);
+  z = mfma(m, f, hi, z);
+  z = mfma(m, e, mk(m, 0.30078125), z);
+  return log_special(m, x, z);
+}
+
+static Val log1p_full(const Math *m, Val x) {
+  Val one = mk(m, 1), u = madd(m, one, x);
+  /* What the sum lost. */
+  Val big = mcmp(m, LLVMRealOGE, x, one);
+  Val c = msel(m, big, msub(m, one, msub(m, u, x)), msub(m, x, msub(m, u, one)));
+  c = mdiv(m, c, u);
+  Val e, f = reduce_log(m, u, &e), f2 = mmul(m, f, f);
+  Val y = madd(m, mfma(m, e, mk(m, LN2_LO), c), log_tail(m, f, f2));
+  y = mfma(m, f2, mk(m, -0.5), y);
+  y = mfma(m, e, mk(m, LN2_HI), madd(m, f, y));
+  return mcopysign(m, log_special(m, u, y), x);
+}
+
+/* ---- tanh, sigmoid, erf ---- */
+
+/* (tanh(x) - x) / x^3 in x^2, |x| <= 0.625 */
+static const double tanh_p[] = {-0.333332777, 0.133313313, -0.0537300073, 0.0206061713,
+                                -0.00566697167};
+static Val tanh_full(const Math *m, Val x) {
+  Val a = mabs(m, x), z = mmul(m, x, x);
+  Val small = mfma(m, mmul(m, z, x), POLY(m, z, tanh_p), x);
+  Val n, r = reduce_exp(m, matmost(m, madd(m, a, a), 20), &n);
+  Val e = mscale1(m, exp_of(m, r), n);
+  Val big = msub(m, mk(m, 1), mdiv(m, mk(m, 2), madd(m, e, mk(m, 1))));
+  return msel(m, mcmp(m, LLVMRealOLT, a, mk(m, 0.625)), small, mcopysign(m, big, x));
+}
+
+static Val sigmoid_full(const Math *m, Val x) {
+  Val e = exp_below(m, mneg(m, mabs(m, x))), one = mk(m, 1);
+  Val top = msel(m, mcmp(m, LLVMRealOLT, x, mk(m, 0)), e, one);
+  return mdiv(m, top, madd(m, one, e));
+}
+
+/* erf(x) / x - 1 in x^2, |x| <= 0.92; log(erfc(x)), 0.92 <= x <= 3.95 */
+static const double erf_p[] = {0.128379166,   -0.376126319,    0.112836875,   -0.0268589407,
+                               0.00519990688, -0.000813001243, 8.31677316e-05};
+static const double erfc_p[] = {-0.00019568493, -1.12767553,    -0.637182355,  -0.103931516,
+                                0.0222268775,   -0.00304320571, 0.000195935936};
+static Val erf_full(const Math *m, Val x) {
+  Val a = mabs(m, x), z = mmul(m, x, x);
+  Val small = mfma(m, x, POLY(m, z, erf_p), x);
+  Val n, r = reduce_exp(m, POLY(m, matmost(m, a, 3.95), erfc_p), &n);
+  Val big = msub(m, mk(m, 1), mscale1(m, exp_of(m, r), n));
+  return msel(m, mcmp(m, LLVMRealOLT, a, mk(m, 0.92)), small, mcopysign(m, big, x));
+}
+
+/* ---- sin, cos, tan ---- */
+
+/* (sin(r) - r) / r^3, (cos(r) - 1 + r^2/2) / r^4, (tan(r) - r) / r^3 in r^2, |r| <= pi/4 */
+static const double sin_p[] = {-0.166666552, 0.00833215564, -0.00019514632};
+static const double cos_p[] = {0.0416666456, -0.00138873095, 2.44324128e-05};
+static const double tan_p[] = {0.333331555,  0.133388668,   0.0534055606,
+                               0.0244509391, 0.00308595947, 0.00940583833};
+
+/* x - n pi/2 in float64: 33 bits of pi/2 times n < 2^20 are exact. */
+static Val reduce_trig(const Math *m, Val x, Val *n) {
+  Math d = math_of(m->cg, m->b, m->v, m->lanes, true);
+  Val xd = LLVMBuildFPExt(m->b, x, d.ft, ""), nd;
+  Val k = mround(&d, mmul(&d, xd, mk(&d, 0.636619772367581343)), &nd);
+  Val r = mfma(&d, k, mk(&d, -0x1.921fb544p0), xd);
+  r = mfma(&d, k, mk(&d, -0x1.0b4611a626331p-34), r);
+  *n = LLVMBuildTrunc(m->b, nd, m->it, "");
+  return LLVMBuildFPTrunc(m->b, r, m->ft, "");
+}
+
+static Val sin_poly(const Math *m, Val r, Val z) {
+  return mfma(m, mmul(m, z, r), POLY(m, z, sin_p), r);
+}
+static Val cos_poly(const Math *m, Val z) {
+  Val t = mfma(m, mmul(m, z, z), POLY(m, z, cos_p), mmul(m, z, mk(m, -0.5)));
+  return madd(m, t, mk(m, 1));
+}
+
+static Val odd_bit(const Math *m, Val n) {
+  Val b = LLVMBuildAnd(m->b, n, mi(m, 1), "");
+  return LLVMBuildICmp(m->b, LLVMIntNE, b, mi(m, 0), "");
+}
+
+static Val trig_fast(const Math *m, IntrinId id, Val x) {
+  Val n, r = reduce_trig(m, x, &n), z = mmul(m, r, r);
+  if (id == INTRIN_tan) {
+    Val t = mfma(m, mmul(m, z, r), POLY(m, z, tan_p), r);
+    return msel(m, odd_bit(m, n), mdiv(m, mk(m, -1), t), t);
+  }
+  if (id == INTRIN_cos) n = LLVMBuildAdd(m->b, n, mi(m, 1), "");
+  Val y = msel(m, odd_bit(m, n), cos_poly(m, z), sin_poly(m, r, z));
+  Val sign = LLVMBuildShl(m->b, LLVMBuildAnd(m->b, n, mi(m, 2), ""), mi(m, 30), "");
+  y = mfloat(m, LLVMBuildXor(m->b, mbits(m, y), sign, ""));
+  if (id != INTRIN_sin) return y;
+  return msel(m, mcmp(m, LLVMRealOEQ, x, mk(m, 0)), x, y); /* -0 */
+}
+
+/* Where any lane is too large for the reduction (or no number), all go through the C library. */
+static Val trig_full(const Math *m, IntrinId id, Val x, const char *name) {
+  Val ok = mcmp(m, LLVMRealOLT, mabs(m, x), mk(m, 1048576.0));
+  if (m->lanes > 1) {
+    LLVMTypeRef bits = LLVMIntTypeInContext(m->cg->lc, m->lanes);
+    ok = LLVMBuildBitCast(m->b, ok, bits, "");
+    ok = LLVMBuildICmp(m->b, LLVMIntEQ, ok, LLVMConstAllOnes(bits), "");
+  }
+  LLVMValueRef fn = LLVMGetBasicBlockParent(LLVMGetInsertBlock(m->b));
+  LLVMBasicBlockRef fast = LLVMAppendBasicBlockInContext(m->cg->lc, fn, "fast");
+  LLVMBasicBlockRef slow = LLVMAppendBasicBlockInContext(m->cg->lc, fn, "slow");
+  LLVMBasicBlockRef end = LLVMAppendBasicBlockInContext(m->cg->lc, fn, "end"), from[2];
+  LLVMBuildCondBr(m->b, ok, fast, slow);
+  LLVMPositionBuilderAtEnd(m->b, fast);
+  Val in[2] = {trig_fast(m, id, x), NULL};
+  from[0] = LLVMGetInsertBlock(m->b);
+  LLVMBuildBr(m->b, end);
+  LLVMPositionBuilderAtEnd(m->b, slow);
+  in[1] = math_libm(m, name, &x, 1);
+  from[1] = LLVMGetInsertBlock(m->b);
+  LLVMBuildBr(m->b, end);
+  LLVMPositionBuilderAtEnd(m->b, end);
+  Val phi = LLVMBuildPhi(m->b, m->ft, "");
+  LLVMAddIncoming(phi, in, from, 2);
+  return phi;
+}
+
+Val math_f32(const Math *m, IntrinId id, Val const *args) {
+  Val x = args[0];
+  switch (id) {
+  case INTRIN_exp: return exp_full(m, x);
+  case INTRIN_exp2: return exp2_full(m, x);
+  case INTRIN_exp10: return exp10_full(m, x);
+  case INTRIN_expm1: return expm1_full(m, x);
+  case INTRIN_log: return log_full(m, x);
+  case INTRIN_log2: return log2_full(m, x);
+  case INTRIN_log10: return log10_full(m, x);
+  case INTRIN_log1p: return log1p_full(m, x);
+  case INTRIN_tanh: return tanh_full(m, x);
+  case INTRIN_sigmoid: return sigmoid_full(m, x);
+  case INTRIN_erf: return erf_full(m, x);
+  case INTRIN_sin: return trig_full(m, id, x, "sin");
+  case INTRIN_cos: return trig_full(m, id, x, "cos");
+  case INTRIN_tan: return trig_full(m, id, x, "tan");
+  case INTRIN_pow: return math_pow_f32(m, x, args[1]);
+  default: return NULL;
+  }
+}
