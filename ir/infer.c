@@ -10,8 +10,7 @@
 #include <string.h>
 
 static Span use_span(const Node *n, int i) {
-  if (i >= 0 && (uint32_t)i < n->nin && n->in[i].span.file)
-    return n->in[i].span;
+  if (i >= 0 && (uint32_t)i < n->nin && n->in[i].span.file) return n->in[i].span;
   return n->span;
 }
 
@@ -19,8 +18,7 @@ static void report(InferCtx *ic, DiagLevel level, const Node *n, int i, const ch
                    va_list ap) {
   Text t = {0};
   const OpInfo *op = node_op(n);
-  if (level == DIAG_ERROR && !(op->traits & OPT_STRUCTURAL))
-    text_printf(&t, "R.%s: ", op->name);
+  if (level == DIAG_ERROR && !(op->traits & OPT_STRUCTURAL)) text_printf(&t, "R.%s: ", op->name);
   text_vprintf(&t, fmt, ap);
   diag(ic->c->diags, level, use_span(n, i), "%s", text_cstr(&t));
   text_free(&t);
@@ -109,8 +107,7 @@ const char *infer_expr_text(InferCtx *ic, const Expr *e) {
 
 /* ---- proofs and shapes ---- */
 bool infer_eq(InferCtx *ic, const Expr *a, const Expr *b) {
-  return a == b ||
-         prove_eq(ic->c, ic->facts, expr_dim(ic->c, a), expr_dim(ic->c, b)) == PROOF_YES;
+  return a == b || prove_eq(ic->c, ic->facts, expr_dim(ic->c, a), expr_dim(ic->c, b)) == PROOF_YES;
 }
 
 bool infer_ne(InferCtx *ic, const Expr *a, const Expr *b) {
@@ -141,8 +138,7 @@ bool node_has_in(const Node *n, uint32_t i) {
 
 const SInfo *infer_tensor_arg(InferCtx *ic, const Node *n, uint32_t i) {
   const SInfo *s = node_in(n, i)->sinfo;
-  if (s->kind == SINFO_TENSOR)
-    return s;
+  if (s->kind == SINFO_TENSOR) return s;
   infer_error(ic, n, (int)i, "expected a tensor for '%s' but got %s", infer_arg_name(ic, n, i),
               infer_type_text(ic, s));
   return NULL;
@@ -152,8 +148,7 @@ const SInfo *infer_tensors_arg(InferCtx *ic, const Node *n, uint32_t i) {
   const SInfo *s = node_in(n, i)->sinfo;
   bool ok = s->kind == SINFO_TUPLE;
   for (uint32_t k = 0; ok && k < s->n; k++) ok = s->fields[k]->kind == SINFO_TENSOR;
-  if (ok)
-    return s;
+  if (ok) return s;
   infer_error(ic, n, (int)i, "expected a tuple of tensors for '%s' but got %s",
               infer_arg_name(ic, n, i), infer_type_text(ic, s));
   return NULL;
@@ -167,8 +162,7 @@ const SInfo *infer_of_shape(InferCtx *ic, const Node *n, uint32_t i, DType d) {
                 infer_type_text(ic, s));
     return NULL;
   }
-  if (s->dims)
-    return sinfo_tensor(ic->c, s->dims, (uint32_t)s->ndim, d);
+  if (s->dims) return sinfo_tensor(ic->c, s->dims, (uint32_t)s->ndim, d);
   return sinfo_tensor_var(ic->c, def, s->ndim, d);
 }
 
@@ -179,8 +173,8 @@ bool infer_prim_arg(InferCtx *ic, const Node *n, uint32_t i, const Expr **out) {
     *out = s->value;
     return true;
   }
-  infer_error(ic, n, (int)i, "expected a prim value for '%s' but got %s",
-              infer_arg_name(ic, n, i), infer_type_text(ic, s));
+  infer_error(ic, n, (int)i, "expected a prim value for '%s' but got %s", infer_arg_name(ic, n, i),
+              infer_type_text(ic, s));
   return false;
 }
 
@@ -191,8 +185,7 @@ bool infer_prims_arg(InferCtx *ic, const Node *n, uint32_t i, const Expr *const 
   *count = 0;
   if (s->kind == SINFO_PRIM) {
     *count = 1;
-    if (s->value)
-      *out = infer_dims_copy(ic, &s->value, 1, 0);
+    if (s->value) *out = infer_dims_copy(ic, &s->value, 1, 0);
     return true;
   }
   if (s->kind == SINFO_SHAPE && s->ndim >= 0) {
@@ -220,16 +213,14 @@ bool infer_prims_arg(InferCtx *ic, const Node *n, uint32_t i, const Expr *const 
 }
 
 bool infer_need_float(InferCtx *ic, const Node *n, uint32_t i, const SInfo *s) {
-  if (!dtype_known(s->dtype) || dtype_is_float(s->dtype))
-    return true;
+  if (!dtype_known(s->dtype) || dtype_is_float(s->dtype)) return true;
   infer_error(ic, n, (int)i, "expected a float tensor for '%s' but got %s",
               infer_arg_name(ic, n, i), infer_type_text(ic, s));
   return false;
 }
 
 bool infer_need_int(InferCtx *ic, const Node *n, uint32_t i, const SInfo *s) {
-  if (!dtype_known(s->dtype) || dtype_is_int(s->dtype))
-    return true;
+  if (!dtype_known(s->dtype) || dtype_is_int(s->dtype)) return true;
   infer_error(ic, n, (int)i, "expected integers for '%s' but got %s", infer_arg_name(ic, n, i),
               infer_type_text(ic, s));
   return false;
@@ -244,8 +235,7 @@ bool infer_broadcast(InferCtx *ic, const Node *n, const SInfo *a, const SInfo *b
   int32_t na = a->kind == SINFO_PRIM ? 1 : a->ndim, nb = b->kind == SINFO_PRIM ? 1 : b->ndim;
   *out = NULL;
   *ndim = na < 0 || nb < 0 ? -1 : na > nb ? na : nb;
-  if (!da || !db)
-    return true;
+  if (!da || !db) return true;
   const Expr **r = ARENA_ARRAY(ic->arena, const Expr *, *ndim + 1);
   bool known = true;
   for (int32_t k = 1; k <= *ndim; k++) {
@@ -265,15 +255,13 @@ bool infer_broadcast(InferCtx *ic, const Node *n, const SInfo *a, const SInfo *b
     } else
       known = false;
   }
-  if (known)
-    *out = r;
+  if (known) *out = r;
   return true;
 }
 
 bool infer_binary_dtype(InferCtx *ic, const Node *n, const SInfo *a, const SInfo *b, DType *out) {
   *out = DT_UNKNOWN;
-  if (!dtype_known(a->dtype) || !dtype_known(b->dtype))
-    return true;
+  if (!dtype_known(a->dtype) || !dtype_known(b->dtype)) return true;
   *out = a->dtype;
   if (dtype_eq(a->dtype, b->dtype) || dtype_is_bool(a->dtype) || dtype_is_bool(b->dtype))
     return true;
@@ -301,8 +289,7 @@ bool infer_axis(InferCtx *ic, const Node *n, int64_t axis, int32_t ndim, int32_t
 
 bool infer_axes(InferCtx *ic, const Node *n, IntList axes, int32_t ndim, int32_t *out) {
   for (int32_t i = 0; i < axes.n; i++) {
-    if (!infer_axis(ic, n, axes.at[i], ndim, &out[i]))
-      return false;
+    if (!infer_axis(ic, n, axes.at[i], ndim, &out[i])) return false;
     for (int32_t k = 0; k < i; k++)
       if (out[k] == out[i]) {
         infer_error(ic, n, -1, "axis %d is given twice", out[i]);

@@ -82,11 +82,11 @@ static void parse_default(Arena *a, const OpInfo *op, const AttrField *f, void *
   case AK_INT: *(int64_t *)p = none ? 0 : strtoll(s, NULL, 10); return;
   case AK_OPT_INT: *(OptInt *)p = none ? (OptInt){0} : (OptInt){true, strtoll(s, NULL, 10)}; return;
   case AK_FLOAT: *(double *)p = none ? 0 : strtod(s, NULL); return;
-  case AK_OPT_FLOAT: *(OptFloat *)p = none ? (OptFloat){0} : (OptFloat){true, strtod(s, NULL)}; return;
-  case AK_BOOL: *(bool *)p = !none && !strcmp(s, "True"); return;
-  case AK_STR:
-    *(const char **)p = none ? NULL : arena_strndup(a, s + 1, strlen(s) - 2);
+  case AK_OPT_FLOAT:
+    *(OptFloat *)p = none ? (OptFloat){0} : (OptFloat){true, strtod(s, NULL)};
     return;
+  case AK_BOOL: *(bool *)p = !none && !strcmp(s, "True"); return;
+  case AK_STR: *(const char **)p = none ? NULL : arena_strndup(a, s + 1, strlen(s) - 2); return;
   case AK_DTYPE: {
     DType d = DT_UNKNOWN;
     if (!none && !dtype_parse(arena_strndup(a, s + 1, strlen(s) - 2), &d))
@@ -101,8 +101,7 @@ static void parse_default(Arena *a, const OpInfo *op, const AttrField *f, void *
       for (const char *q = s + 1; *q && *q != ']';) {
         char *end;
         at[l.n++] = strtoll(q, &end, 10);
-        if (end == q)
-          bug("default of %s.%s is no list", op->name, f->name);
+        if (end == q) bug("default of %s.%s is no list", op->name, f->name);
         for (q = end; *q == ',' || *q == ' ';) q++;
       }
       l.at = at;
@@ -136,8 +135,7 @@ int op_find(const char *name) {
   pthread_once(&tables_once, tables_build);
   uint64_t h = hash_bytes(name, strlen(name), 0) % NSLOTS;
   for (; tables.slots[h]; h = (h + 1) % NSLOTS)
-    if (!strcmp(op_table[tables.slots[h] - 1].name, name))
-      return tables.slots[h] - 1;
+    if (!strcmp(op_table[tables.slots[h] - 1].name, name)) return tables.slots[h] - 1;
   return -1;
 }
 
@@ -145,23 +143,19 @@ const char *op_nearest(const char *name) {
   const char *names[OP_COUNT];
   size_t n = 0;
   for (int i = 0; i < OP_COUNT; i++)
-    if (!(op_table[i].traits & OPT_STRUCTURAL))
-      names[n++] = op_table[i].name;
+    if (!(op_table[i].traits & OPT_STRUCTURAL)) names[n++] = op_table[i].name;
   /* A forgotten or superfluous namespace is the commonest slip: R.relu, R.nn.matmul. */
   const char *base = strrchr(name, '.') ? strrchr(name, '.') + 1 : name;
   for (size_t i = 0; i < n; i++) {
     const char *dot = strrchr(names[i], '.');
-    if (strcmp(names[i], name) && !strcmp(dot ? dot + 1 : names[i], base))
-      return names[i];
+    if (strcmp(names[i], name) && !strcmp(dot ? dot + 1 : names[i], base)) return names[i];
   }
   return text_nearest(name, names, n);
 }
 
 bool op_arg_is_shape(const OpInfo *op, uint32_t operand) {
-  if (op->max_args >= 0 && operand >= (uint32_t)op->max_args)
-    return false;
-  if (op->max_args < 0 && operand > (uint32_t)op->min_args)
-    return false;
+  if (op->max_args >= 0 && operand >= (uint32_t)op->max_args) return false;
+  if (op->max_args < 0 && operand > (uint32_t)op->min_args) return false;
   const char *s = op->args[operand];
   return !strncmp(s, "shape", 5) || !strncmp(s, "size", 4);
 }
@@ -173,8 +167,12 @@ void op_attrs_init(Context *c, OpId op, void *attrs) {
   memcpy(attrs, tables.defaults[op], op_table[op].attrs_size);
 }
 
-static bool same_str(const char *a, const char *b) { return a == b || (a && b && !strcmp(a, b)); }
-static bool same_double(double a, double b) { return !memcmp(&a, &b, sizeof a); }
+static bool same_str(const char *a, const char *b) {
+  return a == b || (a && b && !strcmp(a, b));
+}
+static bool same_double(double a, double b) {
+  return !memcmp(&a, &b, sizeof a);
+}
 static bool same_attr(const Attr *a, const Attr *b) {
   return a == b || (a && b && attr_equal(a, b));
 }
@@ -196,29 +194,23 @@ static bool field_equal(AttrFieldKind kind, const void *p, const void *q) {
   case AK_DTYPE: return dtype_eq(*(const DType *)p, *(const DType *)q);
   case AK_INTS: {
     const IntList *a = p, *b = q;
-    if (a->n != b->n)
-      return false;
+    if (a->n != b->n) return false;
     for (int32_t i = 0; i < a->n; i++)
-      if (a->at[i] != b->at[i])
-        return false;
+      if (a->at[i] != b->at[i]) return false;
     return true;
   }
   case AK_EXPRS: { /* interned: equal text is one pointer */
     const ExprList *a = p, *b = q;
-    if (a->n != b->n)
-      return false;
+    if (a->n != b->n) return false;
     for (int32_t i = 0; i < a->n; i++)
-      if (a->at[i] != b->at[i])
-        return false;
+      if (a->at[i] != b->at[i]) return false;
     return true;
   }
   case AK_SINFOS: {
     const SInfoList *a = p, *b = q;
-    if (a->n != b->n || a->single != b->single)
-      return false;
+    if (a->n != b->n || a->single != b->single) return false;
     for (int32_t i = 0; i < a->n; i++)
-      if (a->at[i] != b->at[i])
-        return false;
+      if (a->at[i] != b->at[i]) return false;
     return true;
   }
   case AK_DICT:
@@ -230,14 +222,11 @@ static bool field_equal(AttrFieldKind kind, const void *p, const void *q) {
 
 bool op_attrs_equal(OpId op, const void *a, const void *b) {
   const OpInfo *o = &op_table[op];
-  if (a == b)
-    return true;
-  if (!a || !b)
-    return o->nattrs == 0;
+  if (a == b) return true;
+  if (!a || !b) return o->nattrs == 0;
   for (uint32_t i = 0; i < o->nattrs; i++) {
     uint32_t off = o->attrs[i].offset;
-    if (!field_equal(o->attrs[i].kind, (const char *)a + off, (const char *)b + off))
-      return false;
+    if (!field_equal(o->attrs[i].kind, (const char *)a + off, (const char *)b + off)) return false;
   }
   return true;
 }
@@ -247,7 +236,9 @@ static uint64_t hash_double(double v) {
   memcpy(&u, &v, sizeof u);
   return u;
 }
-static uint64_t hash_str(const char *s) { return s ? hash_bytes(s, strlen(s), 1) : 0; }
+static uint64_t hash_str(const char *s) {
+  return s ? hash_bytes(s, strlen(s), 1) : 0;
+}
 
 uint64_t op_attrs_hash(OpId op, const void *attrs) {
   const OpInfo *o = &op_table[op];
@@ -308,14 +299,12 @@ uint64_t op_attrs_hash(OpId op, const void *attrs) {
 static bool seq_is_pure(const Seq *s) {
   for (const BindingBlock *b = s->first; b; b = b->next)
     for (const Node *n = b->first; n; n = n->next)
-      if (!op_is_pure(n))
-        return false;
+      if (!op_is_pure(n)) return false;
   return true;
 }
 
 bool op_is_pure(const Node *n) {
-  if (n->op == OP_IF)
-    return seq_is_pure(&n->if_.then_) && seq_is_pure(&n->if_.else_);
+  if (n->op == OP_IF) return seq_is_pure(&n->if_.then_) && seq_is_pure(&n->if_.else_);
   if (n->op == OP_CALL) {
     const SInfo *f = node_in(n, 0)->sinfo;
     return !f || f->kind != SINFO_CALLABLE || f->pure;
@@ -352,16 +341,13 @@ static void print_signature(const OpInfo *op, Text *out) {
     size_t len = strlen(s);
     char last = s[len - 1];
     text_puts(out, sep);
-    if (last == '*')
-      text_putc(out, '*');
+    if (last == '*') text_putc(out, '*');
     text_putn(out, s, len - (last == '*' || last == '?'));
-    if (last == '?')
-      text_puts(out, "=None");
+    if (last == '?') text_puts(out, "=None");
   }
   for (uint32_t i = 0; i < op->nattrs; i++, sep = ", ") {
     text_printf(out, "%s%s", sep, op->attrs[i].name);
-    if (op->attrs[i].defval)
-      text_printf(out, "=%s", op->attrs[i].defval);
+    if (op->attrs[i].defval) text_printf(out, "=%s", op->attrs[i].defval);
   }
   text_putc(out, ')');
 }
@@ -370,8 +356,7 @@ void op_print_list(Text *out) {
   const char *group = "";
   for (int i = 0; i < OP_COUNT; i++) {
     const OpInfo *op = &op_table[i];
-    if (op->traits & OPT_STRUCTURAL)
-      continue;
+    if (op->traits & OPT_STRUCTURAL) continue;
     if (strcmp(group, op->group)) {
       text_printf(out, "%s%s:\n", *group ? "\n" : "", op->group);
       group = op->group;
@@ -387,8 +372,7 @@ bool op_print_help(const char *name, Text *out) {
   else if (!strncmp(name, "relax.", 6))
     name += 6;
   int id = op_find(name);
-  if (id < 0 || (op_table[id].traits & OPT_STRUCTURAL))
-    return false;
+  if (id < 0 || (op_table[id].traits & OPT_STRUCTURAL)) return false;
   const OpInfo *op = &op_table[id];
   print_signature(op, out);
   text_printf(out, "\n\n%s\n\nresult: %s\n", op->summary, op->shape_rule);
@@ -397,8 +381,7 @@ bool op_print_help(const char *name, Text *out) {
     text_printf(out, "%s  %-16s %s%s%s; %s", i ? "" : "\nattributes:\n", f->name,
                 kind_name(f->kind), f->defval ? ", default " : ", must be given",
                 f->defval ? f->defval : "", f->doc);
-    if (f->old_name)
-      text_printf(out, " (earlier: %s)", f->old_name);
+    if (f->old_name) text_printf(out, " (earlier: %s)", f->old_name);
     text_putc(out, '\n');
   }
   static const struct {
@@ -418,8 +401,7 @@ bool op_print_help(const char *name, Text *out) {
       text_printf(out, "%s%s", sep, words[i].word);
       sep = ", ";
     }
-  if (*sep == ',')
-    text_putc(out, '\n');
+  if (*sep == ',') text_putc(out, '\n');
   if (!strncmp(op->lower_why, "TODO_", 5))
     text_puts(out, "\nnot compiled yet: type inference only\n");
   return true;

@@ -1,22 +1,20 @@
 /* The operator table: one row per operator in ir/ops/<group>.def, its functions in <group>.c.
  *
- * A row:  OP(id, "name", ARGS("x", "y"), ATTRS_list, traits, infer, lower, grad, layout, "shape rule",
- *            "summary")
- *   id      C identifier; the enum is OP_<id>
- *   name    as after "R." ("nn.relu", "matmul"); TVM's is "relax." + name
- *   ARGS    operand names, ARGS() for none. ARGS_OPT(k, ...): the last k may be left out, their names
- *           end in '?'. ARGS_REST(...): the last one takes all that follow, its name ends in '*'.
- *           In the text operands come first, in this order, by position or keyword; attributes follow.
- *           A tuple or list of numbers given for an operand named "shape" or "size" is an R.shape
- *           (op_arg_is_shape), for any other operand a tuple of prim values.
- *   ATTRS   a macro ATTRS_<x>(A, S) listing A(S, kind, field, earlier name or NULL, default, doc) per
+ * A row:  OP(id, "name", ARGS("x", "y"), ATTRS_list, traits, infer, lower, grad, layout, "shape
+ * rule", "summary") id      C identifier; the enum is OP_<id> name    as after "R." ("nn.relu",
+ * "matmul"); TVM's is "relax." + name ARGS    operand names, ARGS() for none. ARGS_OPT(k, ...): the
+ * last k may be left out, their names end in '?'. ARGS_REST(...): the last one takes all that
+ * follow, its name ends in '*'. In the text operands come first, in this order, by position or
+ * keyword; attributes follow. A tuple or list of numbers given for an operand named "shape" or
+ * "size" is an R.shape (op_arg_is_shape), for any other operand a tuple of prim values. ATTRS   a
+ * macro ATTRS_<x>(A, S) listing A(S, kind, field, earlier name or NULL, default, doc) per
  *           attribute, in the order of printing; ATTRS_NONE for none. The default is text as in a
  *           script, NULL when the attribute must be given.
  *   traits  OPT_* flags
  *   hooks   infer_<..>, lower_<..>, ...; NO_LOWER, TODO_LOWER etc. say why a hook is absent:
- *           NO_ means that there is none by nature, TODO_ that it is not written yet (refused by name)
- * The preprocessor makes from it the enum, the struct <id>_attrs (ir/ops/attrs.h), the prototypes of
- * the hooks (ir/ops/hooks.h), the schema and the help (ir/op.c).
+ *           NO_ means that there is none by nature, TODO_ that it is not written yet (refused by
+ * name) The preprocessor makes from it the enum, the struct <id>_attrs (ir/ops/attrs.h), the
+ * prototypes of the hooks (ir/ops/hooks.h), the schema and the help (ir/op.c).
  */
 #ifndef RELAXC_IR_OP_H
 #define RELAXC_IR_OP_H
@@ -42,19 +40,19 @@ typedef struct {
 } OptFloat;
 
 typedef enum {
-  AK_INT,      /* int64_t */
-  AK_OPT_INT,  /* OptInt */
-  AK_FLOAT,    /* double */
-  AK_OPT_FLOAT,/* OptFloat */
-  AK_BOOL,     /* bool */
-  AK_STR,      /* const char *; NULL: None */
-  AK_DTYPE,    /* DType; unknown: None */
-  AK_INTS,     /* IntList; a single int is read as a list of one */
-  AK_EXPRS,    /* ExprList */
-  AK_SINFOS,   /* SInfoList: out_ty / ty_args */
-  AK_DICT,     /* const Attr * */
-  AK_INDEX_MAP,/* const Attr * of kind ATTR_INDEX_MAP */
-  AK_ANY,      /* const Attr * */
+  AK_INT,       /* int64_t */
+  AK_OPT_INT,   /* OptInt */
+  AK_FLOAT,     /* double */
+  AK_OPT_FLOAT, /* OptFloat */
+  AK_BOOL,      /* bool */
+  AK_STR,       /* const char *; NULL: None */
+  AK_DTYPE,     /* DType; unknown: None */
+  AK_INTS,      /* IntList; a single int is read as a list of one */
+  AK_EXPRS,     /* ExprList */
+  AK_SINFOS,    /* SInfoList: out_ty / ty_args */
+  AK_DICT,      /* const Attr * */
+  AK_INDEX_MAP, /* const Attr * of kind ATTR_INDEX_MAP */
+  AK_ANY,       /* const Attr * */
 } AttrFieldKind;
 
 typedef struct {
@@ -67,21 +65,22 @@ typedef struct {
   const char *name;
   const char *old_name; /* earlier dialect's spelling (out_sinfo, sinfo_args) or NULL */
   AttrFieldKind kind;
-  uint32_t offset;      /* in the attribute struct */
-  const char *defval;   /* text: "1", "None", "False", "\"NCHW\"", "[1, 1]"; NULL: required */
+  uint32_t offset;    /* in the attribute struct */
+  const char *defval; /* text: "1", "None", "False", "\"NCHW\"", "[1, 1]"; NULL: required */
   const char *doc;
 } AttrField;
 
-enum { /* traits */
-  OPT_IMPURE = 1 << 0,      /* has side effects */
-  OPT_ELEMWISE = 1 << 1,    /* out[i] from in[i] (with broadcasting) */
-  OPT_COMMUTATIVE = 1 << 2,
-  OPT_STRUCTURAL = 1 << 3,  /* core node kind with a syntax of its own, no R.<name>(...) call */
-  OPT_MEMORY = 1 << 4,      /* R.memory.*, R.builtin.*, R.vm.*: allowed after LegalizeOps */
-  OPT_CALL = 1 << 5,        /* call_tir and its kin: allowed after LegalizeOps */
-  OPT_COMPOSITE = 1 << 6,   /* lower hook builds other operators instead of a prim_func */
-  OPT_DATA_DEP = 1 << 7,    /* shape depends on data */
-  OPT_REFUSED = 1 << 8,     /* distributed / device-only: parses and prints, never compiles for a CPU */
+enum {                        /* traits */
+       OPT_IMPURE = 1 << 0,   /* has side effects */
+       OPT_ELEMWISE = 1 << 1, /* out[i] from in[i] (with broadcasting) */
+       OPT_COMMUTATIVE = 1 << 2,
+       OPT_STRUCTURAL = 1 << 3, /* core node kind with a syntax of its own, no R.<name>(...) call */
+       OPT_MEMORY = 1 << 4,     /* R.memory.*, R.builtin.*, R.vm.*: allowed after LegalizeOps */
+       OPT_CALL = 1 << 5,       /* call_tir and its kin: allowed after LegalizeOps */
+       OPT_COMPOSITE = 1 << 6,  /* lower hook builds other operators instead of a prim_func */
+       OPT_DATA_DEP = 1 << 7,   /* shape depends on data */
+       OPT_REFUSED =
+           1 << 8, /* distributed / device-only: parses and prints, never compiles for a CPU */
 };
 
 struct InferCtx;
@@ -96,9 +95,9 @@ typedef void (*LayoutFn)(void);
 
 typedef struct {
   OpId id;
-  const char *name;  /* after "R." */
-  const char *group; /* file stem */
-  const char *const *args; /* NULL-terminated */
+  const char *name;          /* after "R." */
+  const char *group;         /* file stem */
+  const char *const *args;   /* NULL-terminated */
   int8_t min_args, max_args; /* max -1: any */
   const AttrField *attrs;
   uint32_t nattrs, attrs_size;
@@ -107,8 +106,8 @@ typedef struct {
   LowerFn lower;
   GradFn grad;
   LayoutFn layout;
-  const char *lower_why; /* "NO_LOWER" / "TODO_LOWER" when lower is NULL */
-  const char *shape_rule;/* for --help-op */
+  const char *lower_why;  /* "NO_LOWER" / "TODO_LOWER" when lower is NULL */
+  const char *shape_rule; /* for --help-op */
   const char *summary;
 } OpInfo;
 
@@ -121,7 +120,9 @@ enum {
 };
 
 extern const OpInfo op_table[OP_COUNT];
-static inline const OpInfo *node_op(const Node *n) { return &op_table[n->op]; }
+static inline const OpInfo *node_op(const Node *n) {
+  return &op_table[n->op];
+}
 /* By the name after "R."; -1 when there is none (aliases such as R.call_tir's kin included). */
 int op_find(const char *name);
 /* Nearest operator name for a misspelling, or NULL. */

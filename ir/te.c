@@ -1,10 +1,10 @@
 /* Lowering of one operator to a schedulable prim_func.
  *
- * The driver makes a buffer for each tensor operand and gives the new function symbolic variables of
- * its own: a bare dim of an operand binds one implicitly, any other variable that an expression
+ * The driver makes a buffer for each tensor operand and gives the new function symbolic variables
+ * of its own: a bare dim of an operand binds one implicitly, any other variable that an expression
  * needs becomes an int64 scalar parameter. The operator's hook then appends stages; each is a nest
- * of serial loops around one block with spatial and reduction axes, the form TVM's legalisation has.
- * Parameters: tensor operands, scalars, results. */
+ * of serial loops around one block with spatial and reduction axes, the form TVM's legalisation
+ * has. Parameters: tensor operands, scalars, results. */
 #include "ir/ops/util.h"
 
 #include <math.h>
@@ -13,8 +13,7 @@
 /* ---- names ---- */
 static bool name_take(LowerCtx *lc, const char *s) {
   uint64_t h = hash_bytes(s, strlen(s), 0);
-  if (map_has(&lc->names, h))
-    return false;
+  if (map_has(&lc->names, h)) return false;
   map_set(&lc->names, h, lc);
   return true;
 }
@@ -27,8 +26,7 @@ static const char *name_unique(LowerCtx *lc, const char *hint) {
 
 /* ---- variables ---- */
 static void bind_dim(LowerCtx *lc, const Expr *e) {
-  if (e->kind != EXPR_VAR || map_hasp(&lc->vars, e->var))
-    return;
+  if (e->kind != EXPR_VAR || map_hasp(&lc->vars, e->var)) return;
   Var *v = var_create(lc->c, name_unique(lc, e->var->name), e->dtype);
   v->is_dim = true;
   map_setp(&lc->vars, e->var, (void *)(uintptr_t)v->expr);
@@ -46,8 +44,7 @@ const Expr *te_expr(LowerCtx *lc, const Expr *e) {
   expr_vars(lc->arena, e, &used);
   for (uint32_t i = 0; i < used.n; i++) {
     Var *old = used.at[i];
-    if (map_hasp(&lc->vars, old))
-      continue;
+    if (map_hasp(&lc->vars, old)) continue;
     Node *value = node_prim(lc->node->func, old->expr, lc->node->span);
     node_infer(lc->m, NULL, value);
     Var *v = add_scalar(lc, old->name, old->dtype, value);
@@ -59,18 +56,15 @@ const Expr *te_expr(LowerCtx *lc, const Expr *e) {
 
 const Expr *te_prim(LowerCtx *lc, uint32_t i) {
   Node *def = node_in(lc->node, i);
-  if (def->sinfo->value)
-    return te_expr(lc, def->sinfo->value);
+  if (def->sinfo->value) return te_expr(lc, def->sinfo->value);
   for (uint32_t k = 0; k < lc->scalars.n; k++)
-    if (lc->scalar_nodes.at[k] == def)
-      return lc->scalars.at[k]->expr;
+    if (lc->scalar_nodes.at[k] == def) return lc->scalars.at[k]->expr;
   return add_scalar(lc, def->name ? def->name : "s", def->sinfo->dtype, def)->expr;
 }
 
 /* ---- operands ---- */
 Buffer *te_in(LowerCtx *lc, uint32_t i) {
-  if (i >= lc->ins.n)
-    bug("R.%s has no tensor operand %u", node_op(lc->node)->name, i);
+  if (i >= lc->ins.n) bug("R.%s has no tensor operand %u", node_op(lc->node)->name, i);
   lc->in_used[i] = true;
   return lc->ins.at[i];
 }
@@ -102,7 +96,9 @@ bool te_error(LowerCtx *lc, const char *fmt, ...) {
   return false;
 }
 
-static InferCtx words(LowerCtx *lc) { return (InferCtx){lc->c, lc->m, NULL, lc->arena}; }
+static InferCtx words(LowerCtx *lc) {
+  return (InferCtx){lc->c, lc->m, NULL, lc->arena};
+}
 
 static bool check_known(LowerCtx *lc, const SInfo *s, const char *what) {
   InferCtx ic = words(lc);
@@ -122,16 +118,15 @@ static bool check_known(LowerCtx *lc, const SInfo *s, const char *what) {
 static void add_input(LowerCtx *lc, Node *value, const SInfo *s, const char *name) {
   const Expr **dims = ARENA_ARRAY(lc->arena, const Expr *, s->ndim + 1);
   for (int32_t k = 0; k < s->ndim; k++) dims[k] = te_expr(lc, s->dims[k]);
-  Buffer *b = buffer_create(lc->c, name_unique(lc, name), s->dtype, dims, (uint32_t)s->ndim,
-                            "global");
+  Buffer *b =
+      buffer_create(lc->c, name_unique(lc, name), s->dtype, dims, (uint32_t)s->ndim, "global");
   b->span = lc->node->span;
   vec_push(lc->arena, &lc->ins, b);
   vec_push(lc->arena, &lc->in_nodes, value);
 }
 
 static Node *tuple_field(LowerCtx *lc, Node *tuple, uint32_t k) {
-  if (tuple->op == OP_TUPLE)
-    return node_in(tuple, k);
+  if (tuple->op == OP_TUPLE) return node_in(tuple, k);
   Node *g = node_tuple_get(lc->node->func, tuple, k, lc->node->span);
   node_infer(lc->m, NULL, g);
   node_bind_before(lc->node, g, NULL);
@@ -158,8 +153,7 @@ static bool collect_inputs(LowerCtx *lc) {
       for (uint32_t k = 0; k < count; k++) {
         const SInfo *t = tensors ? s->fields[k] : s;
         if (!round) {
-          if (!check_known(lc, t, arena_printf(lc->arena, "operand '%s'", name)))
-            return false;
+          if (!check_known(lc, t, arena_printf(lc->arena, "operand '%s'", name))) return false;
           for (int32_t d = 0; d < t->ndim; d++) bind_dim(lc, t->dims[d]);
           continue;
         }
@@ -182,7 +176,9 @@ const SInfo *te_result(LowerCtx *lc, uint32_t k) {
   return s->kind == SINFO_TUPLE ? s->fields[k] : s;
 }
 
-DType te_result_dtype(LowerCtx *lc, uint32_t k) { return te_result(lc, k)->dtype; }
+DType te_result_dtype(LowerCtx *lc, uint32_t k) {
+  return te_result(lc, k)->dtype;
+}
 
 const Expr *const *te_result_shape(LowerCtx *lc, uint32_t k, uint32_t *ndim) {
   const SInfo *s = te_result(lc, k);
@@ -197,10 +193,8 @@ static bool check_results(LowerCtx *lc) {
   uint32_t n = s->kind == SINFO_TUPLE ? s->n : 1;
   for (uint32_t k = 0; k < n; k++) {
     const SInfo *t = te_result(lc, k);
-    if (t->kind == SINFO_PRIM)
-      continue; /* such a hook gives a prim value in place of the node */
-    if (t->kind != SINFO_TENSOR)
-      return te_error(lc, "can't be compiled: its result is no tensor");
+    if (t->kind == SINFO_PRIM) continue; /* such a hook gives a prim value in place of the node */
+    if (t->kind != SINFO_TENSOR) return te_error(lc, "can't be compiled: its result is no tensor");
     if (!check_known(lc, t, n > 1 ? arena_printf(lc->arena, "result %u", k) : "the result"))
       return false;
   }
@@ -210,8 +204,7 @@ static bool check_results(LowerCtx *lc) {
 /* ---- stages ---- */
 static void begin(LowerCtx *lc, const char *name, const Expr *const *shape, uint32_t nspatial,
                   DType d, const Expr *const *reduce, uint32_t nreduce) {
-  if (nspatial + nreduce > TE_MAX_RANK)
-    bug("stage '%s' has %u axes", name, nspatial + nreduce);
+  if (nspatial + nreduce > TE_MAX_RANK) bug("stage '%s' has %u axes", name, nspatial + nreduce);
   lc->stage_name = name;
   lc->stage_dtype = d;
   lc->nspatial = nspatial;
@@ -245,8 +238,8 @@ static Buffer *stage_buffer(LowerCtx *lc) {
   return b;
 }
 
-/* Wraps body (and init) into the block and its loops. A block without loops has one axis of extent 1
- * bound to 0, as TVM writes it. */
+/* Wraps body (and init) into the block and its loops. A block without loops has one axis of extent
+ * 1 bound to 0, as TVM writes it. */
 static void finish_stage(LowerCtx *lc, Stmt *init, Stmt *body) {
   Arena *a = lc->arena;
   Span span = lc->node->span;
@@ -316,14 +309,11 @@ static const Expr *combine_any(Context *c, const Expr *a, const Expr *v) {
 /* The least (sign < 0) or greatest value of a type, infinities included. */
 static const Expr *extreme(Context *c, DType d, int sign) {
   if (dtype_is_float(d)) {
-    if (d.code == DTYPE_E4M3FN)
-      return expr_float(c, d, sign * 448.0);
+    if (d.code == DTYPE_E4M3FN) return expr_float(c, d, sign * 448.0);
     return expr_float(c, d, sign * (double)INFINITY);
   }
-  if (dtype_is_bool(d))
-    return expr_bool(c, sign > 0);
-  if (dtype_is_uint(d))
-    return expr_int(c, d, sign < 0 ? 0 : dtype_wrap(d, -1));
+  if (dtype_is_bool(d)) return expr_bool(c, sign > 0);
+  if (dtype_is_uint(d)) return expr_int(c, d, sign < 0 ? 0 : dtype_wrap(d, -1));
   int64_t min = d.bits >= 64 ? INT64_MIN : -(INT64_C(1) << (d.bits - 1));
   return expr_int(c, d, sign < 0 ? min : -(min + 1));
 }
@@ -358,8 +348,7 @@ Buffer *te_reduce_end(LowerCtx *lc, TeReduce r, const Expr *value) {
 
 void te_out(LowerCtx *lc, Buffer *b) {
   for (uint32_t i = 0; i < lc->outs.n; i++)
-    if (lc->outs.at[i] == b)
-      bug("R.%s names one buffer as two results", node_op(lc->node)->name);
+    if (lc->outs.at[i] == b) bug("R.%s names one buffer as two results", node_op(lc->node)->name);
   for (uint32_t i = 0; i < lc->temps.n; i++)
     if (lc->temps.at[i] == b) {
       vec_push(lc->arena, &lc->outs, b);
@@ -368,13 +357,14 @@ void te_out(LowerCtx *lc, Buffer *b) {
   bug("result of R.%s is no stage's buffer", node_op(lc->node)->name);
 }
 
-void te_composite(LowerCtx *lc, Node *n) { lc->composite = n; }
+void te_composite(LowerCtx *lc, Node *n) {
+  lc->composite = n;
+}
 
 /* ---- the driver ---- */
 static bool is_out(const LowerCtx *lc, const Buffer *b) {
   for (uint32_t i = 0; i < lc->outs.n; i++)
-    if (lc->outs.at[i] == b)
-      return true;
+    if (lc->outs.at[i] == b) return true;
   return false;
 }
 
@@ -386,21 +376,18 @@ static PrimFunc *assemble(LowerCtx *lc) {
   f->param_bufs = ARENA_ARRAY(a, Buffer *, most + 1);
   uint32_t p = 0;
   for (uint32_t i = 0; i < lc->ins.n; i++)
-    if (!is_literal(lc, i))
-      f->param_bufs[p++] = lc->ins.at[i];
+    if (!is_literal(lc, i)) f->param_bufs[p++] = lc->ins.at[i];
   for (uint32_t i = 0; i < lc->scalars.n; i++) f->params[p++] = lc->scalars.at[i];
   for (uint32_t i = 0; i < lc->outs.n; i++) f->param_bufs[p++] = lc->outs.at[i];
   f->nparams = p;
   for (uint32_t i = 0; i < p; i++)
-    if (f->param_bufs[i])
-      f->params[i] = var_create(lc->c, f->param_bufs[i]->name, DT_HANDLE);
+    if (f->param_bufs[i]) f->params[i] = var_create(lc->c, f->param_bufs[i]->name, DT_HANDLE);
   SBlock *root = ARENA_NEW(a, SBlock);
   root->name = "root";
   root->has_reads = root->has_writes = true;
   root->allocs = ARENA_ARRAY(a, Buffer *, lc->temps.n + 1);
   for (uint32_t i = 0; i < lc->temps.n; i++)
-    if (!is_out(lc, lc->temps.at[i]))
-      root->allocs[root->nallocs++] = lc->temps.at[i];
+    if (!is_out(lc, lc->temps.at[i])) root->allocs[root->nallocs++] = lc->temps.at[i];
   root->body = stmt_seq(a, lc->stages.at, lc->stages.n);
   f->body = stmt_block(a, lc->node->span, root);
   f->attrs = attr_with(a, NULL, "tirx.noalias", attr_bool(a, true));
@@ -421,29 +408,24 @@ bool te_lower_node(Module *m, Node *n, Lowered *out) {
   map_init(&lc.names, m->arena);
   memset(out, 0, sizeof *out);
   if (!op->lower) {
-    if (op->traits & OPT_REFUSED)
-      return te_error(&lc, "not for a CPU");
+    if (op->traits & OPT_REFUSED) return te_error(&lc, "not for a CPU");
     return te_error(&lc, strncmp(op->lower_why, "TODO_", 5) ? "has no tensor-level form"
                                                             : "can't be compiled yet");
   }
   if (!(op->traits & OPT_COMPOSITE)) {
-    if (!collect_inputs(&lc) || !check_results(&lc))
-      return false;
+    if (!collect_inputs(&lc) || !check_results(&lc)) return false;
     lc.func = primfunc_create(m, lc.name, n->span);
   }
-  if (!op->lower(&lc, n))
-    return false;
+  if (!op->lower(&lc, n)) return false;
   if (lc.composite) {
     out->composite = lc.composite;
     return true;
   }
-  if (!lc.outs.n)
-    bug("R.%s was lowered to nothing", op->name);
+  if (!lc.outs.n) bug("R.%s was lowered to nothing", op->name);
   out->func = assemble(&lc);
   out->args = ARENA_ARRAY(m->arena, Node *, lc.ins.n + lc.scalars.n + 1);
   for (uint32_t i = 0; i < lc.ins.n; i++)
-    if (!is_literal(&lc, i))
-      out->args[out->nargs++] = lc.in_nodes.at[i];
+    if (!is_literal(&lc, i)) out->args[out->nargs++] = lc.in_nodes.at[i];
   for (uint32_t i = 0; i < lc.scalars.n; i++) out->args[out->nargs++] = lc.scalar_nodes.at[i];
   return true;
 }

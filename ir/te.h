@@ -31,14 +31,14 @@ typedef struct LowerCtx {
   Arena *arena;
   Node *node;
   PrimFunc *func;
-  const char *name; /* base name for the prim_func */
-  VEC(Buffer *) ins;     /* flattened tensor operands, parameters of the prim_func */
+  const char *name;  /* base name for the prim_func */
+  VEC(Buffer *) ins; /* flattened tensor operands, parameters of the prim_func */
   VEC(Buffer *) outs;
-  VEC(Buffer *) temps;   /* root allocations */
+  VEC(Buffer *) temps; /* root allocations */
   VEC(Stmt *) stages;
-  VEC(Var *) scalars;    /* scalar parameters (prim operands) */
+  VEC(Var *) scalars; /* scalar parameters (prim operands) */
   /* the stage being built: */
-  Var *axes[TE_MAX_RANK]; /* block axes, spatial first then reduction */
+  Var *axes[TE_MAX_RANK];      /* block axes, spatial first then reduction */
   const Expr *ax[TE_MAX_RANK]; /* the same as expressions: what hooks index with */
   uint32_t nspatial, nreduce;
   const Expr *extents[TE_MAX_RANK];
@@ -51,14 +51,15 @@ typedef struct LowerCtx {
   bool *in_used;            /* for each of ins: a hook asked for the buffer */
   uint32_t *first_in;       /* per operand of the node: its first buffer in ins */
   uint32_t *count_in;       /* and how many it has */
-  Map vars; /* Var* of the node's function -> Expr* in the prim_func */
-  Map names; /* hash of a name -> taken */
+  Map vars;                 /* Var* of the node's function -> Expr* in the prim_func */
+  Map names;                /* hash of a name -> taken */
 } LowerCtx;
 
 /* Operand buffer i (flattened); refused before with a diagnostic if its shape is unknown. */
 Buffer *te_in(LowerCtx *lc, uint32_t i);
 /* Begins a stage whose result has this shape; lc->ax[0..ndim) are its index expressions. */
-void te_spatial_begin(LowerCtx *lc, const char *name, const Expr *const *shape, uint32_t ndim, DType d);
+void te_spatial_begin(LowerCtx *lc, const char *name, const Expr *const *shape, uint32_t ndim,
+                      DType d);
 /* out[ax] = value; returns the new buffer. */
 Buffer *te_spatial_end(LowerCtx *lc, const Expr *value);
 /* Reduction: lc->ax[0..nspatial) result axes, lc->ax[nspatial..+nreduce) reduction axes. */
@@ -71,10 +72,12 @@ Buffer *te_reduce_end_custom(LowerCtx *lc, const Expr *init,
                              const Expr *value);
 /* Names a result (several for a tuple result, in order). It must be a stage's buffer. */
 void te_out(LowerCtx *lc, Buffer *b);
-/* A composite operator: the hook built `n` (floating or bound before lc->node) from other operators.
- * Any hook may do so instead of building stages; OPT_COMPOSITE says that it always does. */
+/* A composite operator: the hook built `n` (floating or bound before lc->node) from other
+ * operators. Any hook may do so instead of building stages; OPT_COMPOSITE says that it always does.
+ */
 void te_composite(LowerCtx *lc, Node *n);
-/* Load with NumPy broadcasting of b against result axes idx[0..n) (right-aligned; dims of 1 read 0). */
+/* Load with NumPy broadcasting of b against result axes idx[0..n) (right-aligned; dims of 1 read
+ * 0). */
 const Expr *te_load_bcast(LowerCtx *lc, Buffer *b, const Expr *const *idx, uint32_t n);
 static inline const Expr *te_load(LowerCtx *lc, Buffer *b, const Expr *const *idx) {
   return expr_load(lc->c, b, idx, b->ndim);
@@ -82,8 +85,9 @@ static inline const Expr *te_load(LowerCtx *lc, Buffer *b, const Expr *const *id
 /* Reports that this node can't be lowered and returns false. */
 bool te_error(LowerCtx *lc, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Runs the hook of node n: on success *out is a prim_func (added to no module yet) and the node list
- * in *args the call_tir arguments in order; or *composite is set. (Used by LegalizeOps only.) */
+/* Runs the hook of node n: on success *out is a prim_func (added to no module yet) and the node
+ * list in *args the call_tir arguments in order; or *composite is set. (Used by LegalizeOps only.)
+ */
 typedef struct {
   PrimFunc *func;
   Node **args;

@@ -7,7 +7,9 @@
 
 #include <math.h>
 
-const Expr *te_i64(LowerCtx *lc, int64_t v) { return expr_i64(lc->c, v); }
+const Expr *te_i64(LowerCtx *lc, int64_t v) {
+  return expr_i64(lc->c, v);
+}
 
 const Expr *te_load_bcast(LowerCtx *lc, Buffer *b, const Expr *const *idx, uint32_t n) {
   const Expr *at[TE_MAX_RANK];
@@ -20,19 +22,16 @@ const Expr *te_load_bcast(LowerCtx *lc, Buffer *b, const Expr *const *idx, uint3
 
 const Expr *te_literal(Context *c, const Node *n) {
   const ConstData *d = n->op == OP_CONST ? n->data : NULL;
-  if (!d || d->ndim != 0 || d->dtype.bits > 64 || d->dtype.lanes != 1)
-    return NULL;
+  if (!d || d->ndim != 0 || d->dtype.bits > 64 || d->dtype.lanes != 1) return NULL;
   if (dtype_is_float(d->dtype))
     return expr_float(c, d->dtype, dtype_load_double(d->dtype, d->bytes));
   return expr_int(c, d->dtype, dtype_load_int(d->dtype, d->bytes));
 }
 
 const Expr *te_operand(LowerCtx *lc, uint32_t i, const Expr *const *idx, uint32_t n) {
-  if (node_in(lc->node, i)->sinfo->kind == SINFO_PRIM)
-    return te_prim(lc, i);
+  if (node_in(lc->node, i)->sinfo->kind == SINFO_PRIM) return te_prim(lc, i);
   const Expr *literal = te_literal(lc->c, node_in(lc->node, i));
-  if (literal)
-    return literal;
+  if (literal) return literal;
   return te_load_bcast(lc, te_arg(lc, i), idx, n);
 }
 
@@ -48,8 +47,7 @@ void te_out_value(LowerCtx *lc, const Expr *value) {
 }
 
 bool te_need_equal(LowerCtx *lc, const Expr *a, const Expr *b, const char *what) {
-  if (expr_proved_eq(lc->c, a, b))
-    return true;
+  if (expr_proved_eq(lc->c, a, b)) return true;
   InferCtx ic = {lc->c, lc->m, NULL, lc->arena};
   te_error(lc, "can't prove that %s agree: %s and %s", what, infer_expr_text(&ic, a),
            infer_expr_text(&ic, b));
@@ -57,19 +55,22 @@ bool te_need_equal(LowerCtx *lc, const Expr *a, const Expr *b, const char *what)
   return false;
 }
 
-DType te_acc_dtype(DType d) { return dtype_is_float(d) && d.bits < 32 ? DT_F32 : d; }
+DType te_acc_dtype(DType d) {
+  return dtype_is_float(d) && d.bits < 32 ? DT_F32 : d;
+}
 
-const Expr *te_widen(Context *c, const Expr *e) { return expr_cast(c, te_acc_dtype(e->dtype), e); }
+const Expr *te_widen(Context *c, const Expr *e) {
+  return expr_cast(c, te_acc_dtype(e->dtype), e);
+}
 
 const Expr *te_select(Context *c, const Expr *cond, const Expr *a, const Expr *b) {
-  if (cond->kind == EXPR_INT)
-    return cond->i ? a : b;
+  if (cond->kind == EXPR_INT) return cond->i ? a : b;
   return a == b ? a : expr_select(c, cond, a, b);
 }
 
 /* ---- conversions ---- */
-/* The cast only ever sees values inside the target's range; the rest is chosen around it. Bounds are
- * powers of two, so exact in float32 and float64. */
+/* The cast only ever sees values inside the target's range; the rest is chosen around it. Bounds
+ * are powers of two, so exact in float32 and float64. */
 static const Expr *float_to_int(Context *c, DType d, const Expr *e) {
   const Expr *x = te_widen(c, e);
   bool uns = dtype_is_uint(d);
@@ -83,14 +84,10 @@ static const Expr *float_to_int(Context *c, DType d, const Expr *e) {
 }
 
 const Expr *te_cast(Context *c, DType d, const Expr *e) {
-  if (dtype_eq(d, e->dtype))
-    return e;
-  if (dtype_is_bool(d))
-    return NE(e, expr_lit(c, e->dtype, 0));
-  if (dtype_is_float(e->dtype) && dtype_is_int(d))
-    return float_to_int(c, d, e);
-  if (dtype_is_bool(e->dtype))
-    return SEL(e, expr_lit(c, d, 1), expr_lit(c, d, 0));
+  if (dtype_eq(d, e->dtype)) return e;
+  if (dtype_is_bool(d)) return NE(e, expr_lit(c, e->dtype, 0));
+  if (dtype_is_float(e->dtype) && dtype_is_int(d)) return float_to_int(c, d, e);
+  if (dtype_is_bool(e->dtype)) return SEL(e, expr_lit(c, d, 1), expr_lit(c, d, 0));
   /* Between two narrow float types, and from wide integers to them, by way of float32. */
   if (dtype_is_float(d) && d.bits < 32 && !dtype_eq(e->dtype, DT_F32) &&
       !dtype_eq(e->dtype, DT_F64))
@@ -99,18 +96,15 @@ const Expr *te_cast(Context *c, DType d, const Expr *e) {
 }
 
 static DType common_dtype(DType a, DType b) {
-  if (dtype_eq(a, b) || dtype_is_bool(b))
-    return a;
-  if (dtype_is_bool(a))
-    return b;
+  if (dtype_eq(a, b) || dtype_is_bool(b)) return a;
+  if (dtype_is_bool(a)) return b;
   if (dtype_is_float(a) && dtype_is_float(b))
     return a.bits != b.bits ? (a.bits > b.bits ? a : b) : DT_F32;
   if (dtype_is_float(a) || dtype_is_float(b)) {
     DType f = dtype_is_float(a) ? a : b, i = dtype_is_float(a) ? b : a;
     return f.bits >= 64 || i.bits >= 32 ? DT_F64 : f.bits == 32 || i.bits > 8 ? DT_F32 : f;
   }
-  if (dtype_is_uint(a) == dtype_is_uint(b))
-    return a.bits > b.bits ? a : b;
+  if (dtype_is_uint(a) == dtype_is_uint(b)) return a.bits > b.bits ? a : b;
   return DT_I64;
 }
 
@@ -126,8 +120,7 @@ const Expr *te_int_div(Context *c, ExprKind kind, const Expr *a, const Expr *b) 
   const Expr *zero = expr_int(c, d, 0), *one = expr_int(c, d, 1);
   const Expr *by0 = EQ(b, zero);
   bool rest = kind == EXPR_MOD || kind == EXPR_FLOORMOD;
-  if (dtype_is_uint(d))
-    return SEL(by0, zero, expr_binary(c, kind, a, SEL(by0, one, b)));
+  if (dtype_is_uint(d)) return SEL(by0, zero, expr_binary(c, kind, a, SEL(by0, one, b)));
   const Expr *neg = EQ(b, expr_int(c, d, -1));
   const Expr *r = expr_binary(c, kind, a, SEL(OR(by0, neg), one, b));
   return SEL(by0, zero, SEL(neg, rest ? zero : SUB(zero, a), r));
@@ -136,14 +129,12 @@ const Expr *te_int_div(Context *c, ExprKind kind, const Expr *a, const Expr *b) 
 /* ---- elementwise stages ---- */
 static const Expr *prim_value(LowerCtx *lc, uint32_t i) {
   const Expr *e = node_in(lc->node, i)->sinfo->value;
-  if (!e)
-    te_error(lc, "arithmetic on prim values needs their expressions");
+  if (!e) te_error(lc, "arithmetic on prim values needs their expressions");
   return e;
 }
 
 static bool prim_result(LowerCtx *lc, const Expr *e) {
-  if (!dtype_eq(e->dtype, lc->node->sinfo->dtype))
-    e = te_cast(lc->c, lc->node->sinfo->dtype, e);
+  if (!dtype_eq(e->dtype, lc->node->sinfo->dtype)) e = te_cast(lc->c, lc->node->sinfo->dtype, e);
   Node *p = node_prim(lc->node->func, expr_simplify(lc->c, e), lc->node->span);
   node_infer(lc->m, NULL, p);
   te_composite(lc, p);
@@ -151,8 +142,7 @@ static bool prim_result(LowerCtx *lc, const Expr *e) {
 }
 
 static bool finish(LowerCtx *lc, const Expr *value) {
-  if (!value)
-    return false;
+  if (!value) return false;
   te_out(lc, te_spatial_end(lc, te_cast(lc->c, lc->stage_dtype, value)));
   return true;
 }

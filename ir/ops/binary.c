@@ -6,24 +6,21 @@
 /* A tensor or prim operand; NULL after an error. */
 static const SInfo *operand(InferCtx *ic, const Node *n, uint32_t i) {
   const SInfo *s = node_in(n, i)->sinfo;
-  if (s->kind == SINFO_TENSOR || s->kind == SINFO_PRIM)
-    return s;
+  if (s->kind == SINFO_TENSOR || s->kind == SINFO_PRIM) return s;
   infer_error(ic, n, (int)i, "expected a tensor or a prim value for '%s' but got %s",
               infer_arg_name(ic, n, i), infer_type_text(ic, s));
   return NULL;
 }
 
 static const SInfo *of_both(InferCtx *ic, const Node *n, const SInfo *a, const SInfo *b, DType d) {
-  if (a->kind == SINFO_PRIM && b->kind == SINFO_PRIM)
-    return sinfo_prim(ic->c, d);
+  if (a->kind == SINFO_PRIM && b->kind == SINFO_PRIM) return sinfo_prim(ic->c, d);
   const SInfo *r;
   if (a->kind == SINFO_TENSOR && a->shape_var && a->shape_var == b->shape_var)
     r = sinfo_tensor_var(ic->c, a->shape_var, a->ndim, d);
   else {
     const Expr *const *dims;
     int32_t ndim;
-    if (!infer_broadcast(ic, n, a, b, &dims, &ndim))
-      return NULL;
+    if (!infer_broadcast(ic, n, a, b, &dims, &ndim)) return NULL;
     r = infer_tensor(ic, dims, ndim, d);
   }
   const char *dev = a->vdevice ? a->vdevice : b->vdevice;
@@ -51,10 +48,8 @@ static const Expr *arith(Context *c, ExprKind k, const Expr *x, const Expr *y) {
 
 static const Expr *divide(Context *c, ExprKind k, const Expr *x, const Expr *y) {
   bool rest = k == EXPR_MOD || k == EXPR_FLOORMOD;
-  if (dtype_is_bool(x->dtype))
-    return rest ? expr_bool(c, false) : AND(x, y);
-  if (dtype_is_int(x->dtype))
-    return te_int_div(c, k, x, y);
+  if (dtype_is_bool(x->dtype)) return rest ? expr_bool(c, false) : AND(x, y);
+  if (dtype_is_int(x->dtype)) return te_int_div(c, k, x, y);
   switch (k) {
   case EXPR_DIV: return DIV(x, y);
   case EXPR_FLOORDIV: return F1(floor, DIV(x, y));
@@ -68,12 +63,9 @@ static const Expr *divide(Context *c, ExprKind k, const Expr *x, const Expr *y) 
 
 /* Integers: a negative power is 0 but for 1 and -1, as if rounded towards zero. */
 static const Expr *power(Context *c, const Expr *x, const Expr *y) {
-  if (dtype_is_bool(x->dtype))
-    return OR(x, NOT(y));
-  if (!dtype_is_int(x->dtype))
-    return F2(pow, x, y);
-  if (dtype_is_uint(x->dtype))
-    return F2(pow, x, y);
+  if (dtype_is_bool(x->dtype)) return OR(x, NOT(y));
+  if (!dtype_is_int(x->dtype)) return F2(pow, x, y);
+  if (dtype_is_uint(x->dtype)) return F2(pow, x, y);
   const Expr *zero = K(0), *one = K(1), *minus = K(-1);
   const Expr *even = EQ(expr_binary(c, EXPR_BITAND, y, one), zero);
   const Expr *neg = SEL(EQ(x, one), one, SEL(EQ(x, minus), SEL(even, one, minus), zero));
@@ -81,8 +73,7 @@ static const Expr *power(Context *c, const Expr *x, const Expr *y) {
 }
 
 static const Expr *float_only(LowerCtx *lc, IntrinId f, const Expr *x, const Expr *y) {
-  if (dtype_is_float(x->dtype))
-    return expr_call2(lc->c, f, x, y);
+  if (dtype_is_float(x->dtype)) return expr_call2(lc->c, f, x, y);
   te_error(lc, "not defined for %s", dtype_name(x->dtype));
   return NULL;
 }
@@ -100,10 +91,8 @@ static const Expr *log_add_exp(LowerCtx *lc, const Expr *x, const Expr *y) {
 }
 
 static const Expr *bits(LowerCtx *lc, ExprKind k, ExprKind on_bool, const Expr *x, const Expr *y) {
-  if (dtype_is_bool(x->dtype))
-    return expr_binary(lc->c, on_bool, x, y);
-  if (dtype_is_int(x->dtype))
-    return expr_binary(lc->c, k, x, y);
+  if (dtype_is_bool(x->dtype)) return expr_binary(lc->c, on_bool, x, y);
+  if (dtype_is_int(x->dtype)) return expr_binary(lc->c, k, x, y);
   te_error(lc, "not defined for %s", dtype_name(x->dtype));
   return NULL;
 }
@@ -116,10 +105,8 @@ static const Expr *shift(LowerCtx *lc, ExprKind k, const Expr *x, const Expr *y)
   }
   const Expr *most = K(x->dtype.bits - 1);
   const Expr *inside = LE(y, most);
-  if (dtype_is_sint(x->dtype))
-    inside = AND(GE(y, K(0)), inside);
-  if (k == EXPR_SHR && dtype_is_sint(x->dtype))
-    return expr_binary(c, k, x, SEL(inside, y, most));
+  if (dtype_is_sint(x->dtype)) inside = AND(GE(y, K(0)), inside);
+  if (k == EXPR_SHR && dtype_is_sint(x->dtype)) return expr_binary(c, k, x, SEL(inside, y, most));
   return SEL(inside, expr_binary(c, k, x, SEL(inside, y, K(0))), K(0));
 }
 
@@ -133,7 +120,9 @@ static const Expr *shift(LowerCtx *lc, ExprKind k, const Expr *x, const Expr *y)
     prepare;                                                                                       \
     return scalar;                                                                                 \
   }                                                                                                \
-  bool lower_##id(LowerCtx *lc, Node *n) { return te_binary(lc, n, scalar_##id); }
+  bool lower_##id(LowerCtx *lc, Node *n) {                                                         \
+    return te_binary(lc, n, scalar_##id);                                                          \
+  }
 #define BINARY(id, name, traits, scalar, summary) SCALAR(id, y = te_cast(c, x->dtype, y), scalar)
 #define COMPARE(id, name, traits, scalar, summary) SCALAR(id, te_common(c, &x, &y), scalar)
 #define LOGICAL(id, name, traits, scalar, summary) SCALAR(id, (x = TRUTH(x), y = TRUTH(y)), scalar)
@@ -145,8 +134,7 @@ static const Expr *shift(LowerCtx *lc, ExprKind k, const Expr *x, const Expr *y)
 const SInfo *infer_ewise_fma(InferCtx *ic, Node *n) {
   const SInfo *s[3];
   for (uint32_t i = 0; i < 3; i++)
-    if (!(s[i] = infer_tensor_arg(ic, n, i)))
-      return NULL;
+    if (!(s[i] = infer_tensor_arg(ic, n, i))) return NULL;
   DType d = s[0]->dtype;
   for (uint32_t i = 1; i < 3; i++) {
     if (!dtype_known(s[i]->dtype) || !dtype_known(d))
@@ -157,8 +145,7 @@ const SInfo *infer_ewise_fma(InferCtx *ic, Node *n) {
     if (s[0]->ndim >= 0 && s[i]->ndim >= 0 && s[0]->ndim != s[i]->ndim)
       return infer_error(ic, n, (int)i, "operands must have the same shape: %s and %s",
                          infer_shape_text(ic, s[0]), infer_shape_text(ic, s[i]));
-    if (!s[0]->dims || !s[i]->dims)
-      continue;
+    if (!s[0]->dims || !s[i]->dims) continue;
     for (int32_t k = 0; k < s[0]->ndim; k++)
       if (!infer_eq(ic, s[0]->dims[k], s[i]->dims[k]))
         return infer_error(ic, n, (int)i, "operands must have the same shape: %s and %s",
@@ -173,9 +160,9 @@ bool lower_ewise_fma(LowerCtx *lc, Node *n) {
   (void)n;
   te_result_begin(lc, 0, NULL);
   const Expr *e[3];
-  for (uint32_t i = 0; i < 3; i++)
-    e[i] = te_widen(c, te_operand(lc, i, lc->ax, lc->nspatial));
-  const Expr *r = dtype_is_bool(e[0]->dtype) ? OR(AND(e[0], e[1]), e[2]) : ADD(MUL(e[0], e[1]), e[2]);
+  for (uint32_t i = 0; i < 3; i++) e[i] = te_widen(c, te_operand(lc, i, lc->ax, lc->nspatial));
+  const Expr *r =
+      dtype_is_bool(e[0]->dtype) ? OR(AND(e[0], e[1]), e[2]) : ADD(MUL(e[0], e[1]), e[2]);
   te_out(lc, te_spatial_end(lc, te_cast(c, lc->stage_dtype, r)));
   return true;
 }

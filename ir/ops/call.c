@@ -1,10 +1,9 @@
-/* Calls across levels: the result is what out_ty or ty_args say. That a prim_func's signature agrees
- * with them is the verifier's business (ir/verify.c). */
+/* Calls across levels: the result is what out_ty or ty_args say. That a prim_func's signature
+ * agrees with them is the verifier's business (ir/verify.c). */
 #include "ir/ops/util.h"
 
 static const SInfo *of_list(InferCtx *ic, const SInfoList *l) {
-  if (l->n == 1)
-    return l->at[0];
+  if (l->n == 1) return l->at[0];
   return sinfo_tuple(ic->c, l->at, (uint32_t)l->n);
 }
 
@@ -16,11 +15,9 @@ _Static_assert(offsetof(call_dps_packed_attrs, out_ty) == 0, "read by infer_out_
 
 const SInfo *infer_out_ty(InferCtx *ic, Node *n) {
   const SInfoList *l = n->attrs;
-  if (!l || l->n == 0)
-    return infer_error(ic, n, -1, "out_ty is missing");
+  if (!l || l->n == 0) return infer_error(ic, n, -1, "out_ty is missing");
   for (int32_t i = 0; i < l->n; i++)
-    if (l->at[i]->kind == SINFO_BAD)
-      return sinfo_bad(ic->c);
+    if (l->at[i]->kind == SINFO_BAD) return sinfo_bad(ic->c);
   OpId callee = node_in(n, 0)->op;
   if (n->op != OP_call_dps_packed && callee != OP_GLOBAL)
     return infer_error(ic, n, 0, "the callee must be a prim_func of the module");
@@ -33,8 +30,7 @@ _Static_assert(offsetof(call_pure_packed_attrs, ty_args) == 0, "read by infer_ty
 const SInfo *infer_ty_args(InferCtx *ic, Node *n) {
   const SInfoList *l = n->attrs;
   if (!l || l->n == 0) {
-    if (n->op == OP_call_pure_packed)
-      return infer_error(ic, n, -1, "ty_args is missing");
+    if (n->op == OP_call_pure_packed) return infer_error(ic, n, -1, "ty_args is missing");
     return sinfo_object(ic->c);
   }
   return of_list(ic, l);

@@ -65,8 +65,7 @@ static bool check_operands(InferCtx *ic, const Node *n, const Conv *v, DType out
   *x = infer_tensor_arg(ic, n, 0);
   *w = *x ? infer_tensor_arg(ic, n, 1) : NULL;
   *d = out_dtype;
-  if (!*w || (!dtype_known(*d) && !infer_binary_dtype(ic, n, *x, *w, d)))
-    return false;
+  if (!*w || (!dtype_known(*d) && !infer_binary_dtype(ic, n, *x, *w, d))) return false;
   for (uint32_t i = 0; i < 2; i++) {
     const SInfo *s = i ? *w : *x;
     if (s->ndim >= 0 && s->ndim != (int32_t)v->data.ndim) {
@@ -85,8 +84,7 @@ static bool check_operands(InferCtx *ic, const Node *n, const Conv *v, DType out
 static bool divisible(InferCtx *ic, const Node *n, const Expr *channels, int64_t groups,
                       const char *what) {
   int64_t v;
-  if (!expr_const_int(ic->c, channels, &v) || v % groups == 0)
-    return true;
+  if (!expr_const_int(ic->c, channels, &v) || v % groups == 0) return true;
   infer_error(ic, n, -1, "the %lld %s channels can't be divided into %lld groups", (long long)v,
               what, (long long)groups);
   return false;
@@ -94,8 +92,7 @@ static bool divisible(InferCtx *ic, const Node *n, const Expr *channels, int64_t
 
 static bool same_channels(InferCtx *ic, const Node *n, const SInfo *x, const SInfo *w,
                           const Expr *have, const Expr *want) {
-  if (!infer_ne(ic, have, want))
-    return true;
+  if (!infer_ne(ic, have, want)) return true;
   infer_error(ic, n, -1, "data %s and weight %s don't fit", infer_shape_text(ic, x),
               infer_shape_text(ic, w));
   infer_note(ic, n, -1, "the data has %s channels but the weight takes %s",
@@ -106,8 +103,7 @@ static bool same_channels(InferCtx *ic, const Node *n, const SInfo *x, const SIn
 static bool not_negative(InferCtx *ic, const Node *n, const Expr *extent, const SInfo *x,
                          const SInfo *w) {
   int64_t v;
-  if (!expr_const_int(ic->c, extent, &v) || v >= 0)
-    return true;
+  if (!expr_const_int(ic->c, extent, &v) || v >= 0) return true;
   infer_error(ic, n, -1, "the window of %s doesn't fit into %s", infer_shape_text(ic, w),
               infer_shape_text(ic, x));
   return false;
@@ -122,20 +118,16 @@ const SInfo *infer_conv(InferCtx *ic, Node *n) {
       !check_operands(ic, n, &v, ((nn_conv2d_attrs *)n->attrs)->out_dtype, &x, &w, &d))
     return NULL;
   const Expr *groups = expr_i64(c, v.groups);
-  if (w->dims && !divisible(ic, n, w->dims[v.kernel.n], v.groups, "output"))
-    return NULL;
-  if (!x->dims || !w->dims)
-    return sinfo_tensor_ndim(c, (int32_t)v.out.ndim, d);
+  if (w->dims && !divisible(ic, n, w->dims[v.kernel.n], v.groups, "output")) return NULL;
+  if (!x->dims || !w->dims) return sinfo_tensor_ndim(c, (int32_t)v.out.ndim, d);
   const Expr *want = expr_simplify(c, MUL(w->dims[v.kernel.c], groups));
-  if (!same_channels(ic, n, x, w, x->dims[v.data.c], want))
-    return NULL;
+  if (!same_channels(ic, n, x, w, x->dims[v.data.c], want)) return NULL;
   const Expr *dims[WINDOW_MAX + 2];
   dims[v.out.n] = x->dims[v.data.n];
   dims[v.out.c] = w->dims[v.kernel.n];
   for (uint32_t i = 0; i < v.nd; i++) {
     const Expr *e = window_extent(ic, &v.w, i, x->dims[v.data.at[i]], w->dims[v.kernel.at[i]]);
-    if (!not_negative(ic, n, e, x, w))
-      return NULL;
+    if (!not_negative(ic, n, e, x, w)) return NULL;
     dims[v.out.at[i]] = e;
   }
   return sinfo_tensor(c, dims, v.out.ndim, d);
@@ -145,8 +137,7 @@ const SInfo *infer_conv(InferCtx *ic, Node *n) {
 static const Expr *in_group(LowerCtx *lc, const Expr *o, const Expr *size, const Expr *each,
                             int64_t groups, const Expr *k) {
   Context *c = lc->c;
-  if (groups == 1)
-    return k;
+  if (groups == 1) return k;
   return expr_simplify(c, ADD(MUL(expr_floordiv(c, o, size), each), k));
 }
 
@@ -164,8 +155,7 @@ bool lower_conv(LowerCtx *lc, Node *n) {
   Context *c = lc->c;
   InferCtx ic = {c, lc->m, NULL, lc->arena};
   Conv v;
-  if (!read_conv(&ic, n, &v))
-    return false;
+  if (!read_conv(&ic, n, &v)) return false;
   Buffer *x = te_arg(lc, 0), *w = te_arg(lc, 1);
   const Expr *each = w->shape[v.kernel.c], *groups = te_i64(lc, v.groups);
   const Expr *size = expr_simplify(c, expr_floordiv(c, w->shape[v.kernel.n], groups));
@@ -214,25 +204,22 @@ const SInfo *infer_conv_transpose(InferCtx *ic, Node *n) {
   if (!read_conv(ic, n, &v) ||
       !check_operands(ic, n, &v, ((nn_conv2d_transpose_attrs *)n->attrs)->out_dtype, &x, &w, &d))
     return NULL;
-  if (w->dims && !divisible(ic, n, w->dims[v.kernel.c], v.groups, "input"))
-    return NULL;
-  if (!x->dims || !w->dims)
-    return sinfo_tensor_ndim(c, (int32_t)v.out.ndim, d);
-  if (!same_channels(ic, n, x, w, x->dims[v.data.c], w->dims[v.kernel.c]))
-    return NULL;
+  if (w->dims && !divisible(ic, n, w->dims[v.kernel.c], v.groups, "input")) return NULL;
+  if (!x->dims || !w->dims) return sinfo_tensor_ndim(c, (int32_t)v.out.ndim, d);
+  if (!same_channels(ic, n, x, w, x->dims[v.data.c], w->dims[v.kernel.c])) return NULL;
   const Expr *dims[WINDOW_MAX + 2];
   dims[v.out.n] = x->dims[v.data.n];
   dims[v.out.c] = expr_simplify(c, MUL(w->dims[v.kernel.n], expr_i64(c, v.groups)));
   for (uint32_t i = 0; i < v.nd; i++) {
     const Expr *e = transposed_extent(c, &v, i, x->dims[v.data.at[i]], w->dims[v.kernel.at[i]]);
-    if (!not_negative(ic, n, e, x, w))
-      return NULL;
+    if (!not_negative(ic, n, e, x, w)) return NULL;
     dims[v.out.at[i]] = e;
   }
   return sinfo_tensor(c, dims, v.out.ndim, d);
 }
 
-/* Data with stride - 1 zeros between its elements and a border of dilation * (kernel - 1) - padding. */
+/* Data with stride - 1 zeros between its elements and a border of dilation * (kernel - 1) -
+ * padding. */
 static Buffer *spread(LowerCtx *lc, Buffer *x, Buffer *w, const Conv *v) {
   Context *c = lc->c;
   uint32_t ndim;
@@ -254,8 +241,7 @@ static Buffer *spread(LowerCtx *lc, Buffer *x, Buffer *w, const Conv *v) {
     const Expr *q = expr_simplify(c, SUB(lc->ax[at], p));
     idx[at] = expr_simplify(c, expr_floordiv(c, q, stride));
     const Expr *in = AND(GE(q, zero), LT(idx[at], x->shape[at]));
-    if (v->w.stride[i] > 1)
-      in = AND(in, EQ(expr_floormod(c, q, stride), zero));
+    if (v->w.stride[i] > 1) in = AND(in, EQ(expr_floormod(c, q, stride), zero));
     inside = inside ? AND(inside, in) : in;
   }
   const Expr *value = te_load(lc, x, idx);
@@ -266,8 +252,7 @@ bool lower_conv_transpose(LowerCtx *lc, Node *n) {
   Context *c = lc->c;
   InferCtx ic = {c, lc->m, NULL, lc->arena};
   Conv v;
-  if (!read_conv(&ic, n, &v))
-    return false;
+  if (!read_conv(&ic, n, &v)) return false;
   Buffer *x = te_arg(lc, 0), *w = te_arg(lc, 1);
   const Expr *size = w->shape[v.kernel.n], *groups = te_i64(lc, v.groups);
   const Expr *each = expr_simplify(c, expr_floordiv(c, w->shape[v.kernel.c], groups));

@@ -20,7 +20,9 @@ const SInfo *infer_SHAPE_EXPR(InferCtx *ic, Node *n) {
   return sinfo_shape(ic->c, n->shape.at, n->shape.n);
 }
 
-const SInfo *infer_PRIM_VALUE(InferCtx *ic, Node *n) { return sinfo_prim_value(ic->c, n->expr); }
+const SInfo *infer_PRIM_VALUE(InferCtx *ic, Node *n) {
+  return sinfo_prim_value(ic->c, n->expr);
+}
 
 const SInfo *infer_STR(InferCtx *ic, Node *n) {
   (void)n;
@@ -56,15 +58,14 @@ const SInfo *infer_ALIAS(InferCtx *ic, Node *n) {
 
 const SInfo *infer_MATCH_CAST(InferCtx *ic, Node *n) {
   const SInfo *have = node_in(n, 0)->sinfo, *want = n->annot;
-  if (!want)
-    bug("match_cast without its type");
+  if (!want) bug("match_cast without its type");
   Text why = {0};
   if (sinfo_check(ic->c, ic->facts, have, want, &why) == SINFO_FAIL) {
-    const SInfo *bad = infer_error(ic, n, -1, "match_cast can't succeed: the value is %s but %s is "
-                                              "expected",
+    const SInfo *bad = infer_error(ic, n, -1,
+                                   "match_cast can't succeed: the value is %s but %s is "
+                                   "expected",
                                    infer_type_text(ic, have), infer_type_text(ic, want));
-    if (why.n)
-      infer_note(ic, n, -1, "%s", text_cstr(&why));
+    if (why.n) infer_note(ic, n, -1, "%s", text_cstr(&why));
     text_free(&why);
     return bad;
   }
@@ -81,8 +82,7 @@ const SInfo *infer_IF(InferCtx *ic, Node *n) {
     return infer_error(ic, n, 0, "the condition must be a bool scalar but is %s",
                        infer_type_text(ic, c));
   const SInfo *a = seq_result(&n->if_.then_)->sinfo, *b = seq_result(&n->if_.else_)->sinfo;
-  if (a->kind == SINFO_BAD || b->kind == SINFO_BAD)
-    return sinfo_bad(ic->c);
+  if (a->kind == SINFO_BAD || b->kind == SINFO_BAD) return sinfo_bad(ic->c);
   return sinfo_lub(ic->c, a, b);
 }
 
@@ -107,14 +107,12 @@ static const SInfo *callable_of_prim(InferCtx *ic, const PrimFunc *f) {
 
 const SInfo *infer_GLOBAL(InferCtx *ic, Node *n) {
   const Global *g = module_find(ic->m, n->str);
-  if (!g)
-    return infer_error(ic, n, -1, "the module has no function '%s'", n->str);
+  if (!g) return infer_error(ic, n, -1, "the module has no function '%s'", n->str);
   switch (g->kind) {
   case GLOBAL_FUNC: return callable_of_func(ic, g->func);
   case GLOBAL_PRIM: return callable_of_prim(ic, g->prim);
   case GLOBAL_EXTERN:
-    return g->ext.sinfo ? g->ext.sinfo
-                        : sinfo_callable_opaque(ic->c, sinfo_object(ic->c), false);
+    return g->ext.sinfo ? g->ext.sinfo : sinfo_callable_opaque(ic->c, sinfo_object(ic->c), false);
   }
   bug("global kind");
 }
@@ -124,7 +122,9 @@ const SInfo *infer_EXTERN(InferCtx *ic, Node *n) {
   return sinfo_callable_opaque(ic->c, sinfo_object(ic->c), false);
 }
 
-const SInfo *infer_FUNC(InferCtx *ic, Node *n) { return callable_of_func(ic, n->local); }
+const SInfo *infer_FUNC(InferCtx *ic, Node *n) {
+  return callable_of_func(ic, n->local);
+}
 
 /* The vars of the parameters that the arguments fix, as Var* -> Expr*; the vars that the bound
  * expressions mention are added to *scope. */
@@ -139,8 +139,7 @@ static Map bind_params(InferCtx *ic, const Node *n, const SInfo *f, Map *scope) 
     sinfo_unify(ic->c, &found, f->fields[i], node_in(n, i + 1)->sinfo);
   for (uint32_t i = 0; i < vars.n; i++) {
     void *e = map_getp(&found, vars.at[i]);
-    if (!e)
-      continue;
+    if (!e) continue;
     map_setp(&bound, vars.at[i], e);
     VarVec used = {0};
     expr_vars(ic->arena, e, &used);
@@ -151,16 +150,13 @@ static Map bind_params(InferCtx *ic, const Node *n, const SInfo *f, Map *scope) 
 
 const SInfo *infer_CALL(InferCtx *ic, Node *n) {
   const SInfo *f = node_in(n, 0)->sinfo;
-  if (f->kind == SINFO_OBJECT)
-    return sinfo_object(ic->c);
+  if (f->kind == SINFO_OBJECT) return sinfo_object(ic->c);
   if (f->kind != SINFO_CALLABLE)
     return infer_error(ic, n, 0, "only a function can be called, but this is %s",
                        infer_type_text(ic, f));
-  if (f->opaque)
-    return f->ret ? f->ret : sinfo_object(ic->c);
+  if (f->opaque) return f->ret ? f->ret : sinfo_object(ic->c);
   const char *name = node_in(n, 0)->op == OP_GLOBAL ? node_in(n, 0)->str : node_in(n, 0)->name;
-  if (!name)
-    name = "the function";
+  if (!name) name = "the function";
   if (n->nin - 1 != f->n)
     return infer_error(ic, n, -1, "'%s' expects %u argument%s but got %u", name, f->n,
                        f->n == 1 ? "" : "s", n->nin - 1);
@@ -173,17 +169,15 @@ const SInfo *infer_CALL(InferCtx *ic, Node *n) {
     Text why = {0};
     SInfoCheck ok = sinfo_check(ic->c, ic->facts, have, want, &why);
     if (ok == SINFO_FAIL) {
-      const SInfo *bad = infer_error(ic, n, (int)i + 1, "argument %u of '%s' is %s but %s is expected",
-                                     i + 1, name, infer_type_text(ic, have),
-                                     infer_type_text(ic, f->fields[i]));
-      if (why.n)
-        infer_note(ic, n, (int)i + 1, "%s", text_cstr(&why));
+      const SInfo *bad =
+          infer_error(ic, n, (int)i + 1, "argument %u of '%s' is %s but %s is expected", i + 1,
+                      name, infer_type_text(ic, have), infer_type_text(ic, f->fields[i]));
+      if (why.n) infer_note(ic, n, (int)i + 1, "%s", text_cstr(&why));
       text_free(&why);
       return bad;
     }
     text_free(&why);
   }
-  if (!f->ret)
-    return sinfo_object(ic->c);
+  if (!f->ret) return sinfo_object(ic->c);
   return sinfo_erase(ic->c, &scope, sinfo_subst(ic->c, &bound, f->ret));
 }

@@ -41,8 +41,7 @@ bool lower_full(LowerCtx *lc, Node *n) {
 
 const SInfo *infer_filled(InferCtx *ic, Node *n) {
   DType d = dtype_or(n, DT_UNKNOWN);
-  if (!dtype_known(d))
-    return infer_error(ic, n, -1, "a dtype must be given");
+  if (!dtype_known(d)) return infer_error(ic, n, -1, "a dtype must be given");
   return infer_of_shape(ic, n, 0, d);
 }
 
@@ -70,8 +69,7 @@ bool lower_zeros(LowerCtx *lc, Node *n) {
 /* ---- optional prim operands get their values, so that the text shows them ---- */
 static bool add_prim(InferCtx *ic, Node *n, const Expr *e) {
   Node *p = node_prim(n->func, e, n->span);
-  if (!node_infer(ic->m, ic->facts, p))
-    return false;
+  if (!node_infer(ic->m, ic->facts, p)) return false;
   node_add_in(n, p, n->span);
   return true;
 }
@@ -80,16 +78,15 @@ static bool add_prim(InferCtx *ic, Node *n, const Expr *e) {
 static const SInfo *range_of(InferCtx *ic, const Node *n, const Expr *start, const Expr *end,
                              const Expr *step) {
   Context *c = ic->c;
-  bool real = dtype_is_float(start->dtype) || dtype_is_float(end->dtype) ||
-              dtype_is_float(step->dtype);
+  bool real =
+      dtype_is_float(start->dtype) || dtype_is_float(end->dtype) || dtype_is_float(step->dtype);
   DType d = dtype_or(n, real ? DT_F32 : DT_I64);
   const Expr *len;
   if (real) {
     const Expr *e[3] = {start, end, step};
     double v[3];
     for (int i = 0; i < 3; i++) {
-      if (e[i]->kind != EXPR_INT && e[i]->kind != EXPR_FLOAT)
-        return sinfo_tensor_ndim(c, 1, d);
+      if (e[i]->kind != EXPR_INT && e[i]->kind != EXPR_FLOAT) return sinfo_tensor_ndim(c, 1, d);
       v[i] = e[i]->kind == EXPR_INT ? (double)e[i]->i : e[i]->f;
     }
     double count = v[2] != 0 ? ceil((v[1] - v[0]) / v[2]) : (double)NAN;
@@ -101,8 +98,7 @@ static const SInfo *range_of(InferCtx *ic, const Node *n, const Expr *start, con
     start = te_cast(c, DT_I64, start);
     end = te_cast(c, DT_I64, end);
     step = te_cast(c, DT_I64, step);
-    if (!expr_const_int(c, step, &by))
-      return sinfo_tensor_ndim(c, 1, d);
+    if (!expr_const_int(c, step, &by)) return sinfo_tensor_ndim(c, 1, d);
     if (by == 0 || by == INT64_MIN)
       return infer_error(ic, n, -1, "the step must not be %lld", (long long)by);
     const Expr *span = by > 0 ? SUB(end, start) : SUB(start, end), *one = expr_i64(c, 1);
@@ -117,19 +113,16 @@ static const SInfo *range_of(InferCtx *ic, const Node *n, const Expr *start, con
 const SInfo *infer_arange(InferCtx *ic, Node *n) {
   const Expr *v[3];
   if (n->nin == 1) { /* R.arange(end) */
-    if (!infer_prim_arg(ic, n, 0, &v[0]))
-      return NULL;
+    if (!infer_prim_arg(ic, n, 0, &v[0])) return NULL;
     Node *end = node_in(n, 0);
     Node *zero = node_prim(n->func, expr_lit(ic->c, end->sinfo->dtype, 0), n->span);
     node_infer(ic->m, ic->facts, zero);
     node_set_in(n, 0, zero);
     node_add_in(n, end, n->span);
   }
-  if (n->nin == 2 && !add_prim(ic, n, expr_lit(ic->c, node_in(n, 0)->sinfo->dtype, 1)))
-    return NULL;
+  if (n->nin == 2 && !add_prim(ic, n, expr_lit(ic->c, node_in(n, 0)->sinfo->dtype, 1))) return NULL;
   for (uint32_t i = 0; i < 3; i++)
-    if (!infer_prim_arg(ic, n, i, &v[i]))
-      return NULL;
+    if (!infer_prim_arg(ic, n, i, &v[i])) return NULL;
   if (!v[0] || !v[1] || !v[2])
     return sinfo_tensor_ndim(ic->c, 1, dtype_or(n, node_in(n, 0)->sinfo->dtype));
   return range_of(ic, n, v[0], v[1], v[2]);
@@ -151,19 +144,13 @@ bool lower_arange(LowerCtx *lc, Node *n) {
 /* ---- diagonals ---- */
 const SInfo *infer_eye(InferCtx *ic, Node *n) {
   const Expr *rows, *cols, *k;
-  if (!infer_prim_arg(ic, n, 0, &rows))
-    return NULL;
-  if (n->nin == 1)
-    node_add_in(n, node_in(n, 0), n->in[0].span);
-  if (n->nin == 2 && !add_prim(ic, n, expr_i64(ic->c, 0)))
-    return NULL;
-  if (sinfo_is_void(node_in(n, 1)->sinfo))
-    node_set_in(n, 1, node_in(n, 0));
-  if (!infer_prim_arg(ic, n, 1, &cols) || !infer_prim_arg(ic, n, 2, &k))
-    return NULL;
+  if (!infer_prim_arg(ic, n, 0, &rows)) return NULL;
+  if (n->nin == 1) node_add_in(n, node_in(n, 0), n->in[0].span);
+  if (n->nin == 2 && !add_prim(ic, n, expr_i64(ic->c, 0))) return NULL;
+  if (sinfo_is_void(node_in(n, 1)->sinfo)) node_set_in(n, 1, node_in(n, 0));
+  if (!infer_prim_arg(ic, n, 1, &cols) || !infer_prim_arg(ic, n, 2, &k)) return NULL;
   DType d = dtype_or(n, DT_F32);
-  if (!rows || !cols)
-    return sinfo_tensor_ndim(ic->c, 2, d);
+  if (!rows || !cols) return sinfo_tensor_ndim(ic->c, 2, d);
   const Expr *dims[2] = {te_cast(ic->c, DT_I64, rows), te_cast(ic->c, DT_I64, cols)};
   return sinfo_tensor(ic->c, dims, 2, d);
 }
@@ -171,12 +158,10 @@ const SInfo *infer_eye(InferCtx *ic, Node *n) {
 const SInfo *infer_eye_like(InferCtx *ic, Node *n) {
   const SInfo *x = infer_tensor_arg(ic, n, 0);
   const Expr *k;
-  if (!x)
-    return NULL;
+  if (!x) return NULL;
   if (x->ndim >= 0 && x->ndim != 2)
     return infer_error(ic, n, 0, "expected rank 2 but got %s", infer_shape_text(ic, x));
-  if (n->nin == 1 && !add_prim(ic, n, expr_i64(ic->c, 0)))
-    return NULL;
+  if (n->nin == 1 && !add_prim(ic, n, expr_i64(ic->c, 0))) return NULL;
   return infer_prim_arg(ic, n, 1, &k) ? infer_like(ic, x, dtype_or(n, x->dtype)) : NULL;
 }
 
@@ -194,12 +179,10 @@ bool lower_eye(LowerCtx *lc, Node *n) {
 const SInfo *infer_triangle(InferCtx *ic, Node *n) {
   const SInfo *x = infer_tensor_arg(ic, n, 0);
   const Expr *k;
-  if (!x)
-    return NULL;
+  if (!x) return NULL;
   if (x->ndim >= 0 && x->ndim < 2)
     return infer_error(ic, n, 0, "expected rank 2 or more but got %s", infer_shape_text(ic, x));
-  if (n->nin == 1 && !add_prim(ic, n, expr_i64(ic->c, 0)))
-    return NULL;
+  if (n->nin == 1 && !add_prim(ic, n, expr_i64(ic->c, 0))) return NULL;
   return infer_prim_arg(ic, n, 1, &k) ? x : NULL;
 }
 
@@ -237,13 +220,10 @@ const SInfo *infer_one_hot(InferCtx *ic, Node *n) {
     return infer_error(ic, n, 2, "on_value and off_value must have the same dtype");
   if (a->depth <= 0)
     return infer_error(ic, n, -1, "the depth must be positive but is %lld", (long long)a->depth);
-  if (x->ndim < 0)
-    return sinfo_tensor_ndim(ic->c, -1, d);
+  if (x->ndim < 0) return sinfo_tensor_ndim(ic->c, -1, d);
   int32_t axis, ndim = x->ndim + 1;
-  if (!infer_axis(ic, n, a->axis, ndim, &axis))
-    return NULL;
-  if (!x->dims)
-    return sinfo_tensor_ndim(ic->c, ndim, d);
+  if (!infer_axis(ic, n, a->axis, ndim, &axis)) return NULL;
+  if (!x->dims) return sinfo_tensor_ndim(ic->c, ndim, d);
   const Expr **dims = ARENA_ARRAY(ic->arena, const Expr *, ndim);
   for (int32_t i = 0, k = 0; i < ndim; i++)
     dims[i] = i == axis ? expr_i64(ic->c, a->depth) : x->dims[k++];
@@ -257,8 +237,7 @@ bool lower_one_hot(LowerCtx *lc, Node *n) {
   uint32_t axis = (uint32_t)(a < 0 ? a + lc->nspatial : a);
   const Expr *idx[TE_MAX_RANK];
   for (uint32_t i = 0, k = 0; i < lc->nspatial; i++)
-    if (i != axis)
-      idx[k++] = lc->ax[i];
+    if (i != axis) idx[k++] = lc->ax[i];
   const Expr *at = te_cast(c, DT_I64, te_load(lc, te_arg(lc, 0), idx));
   te_out(lc, te_spatial_end(lc, SEL(EQ(at, lc->ax[axis]), te_prim(lc, 1), te_prim(lc, 2))));
   return true;

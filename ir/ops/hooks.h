@@ -1,5 +1,5 @@
-/* Prototypes of all hooks, made from the rows, and of the helpers that the groups share. A hook that
- * several rows name is declared several times alike, which C allows. */
+/* Prototypes of all hooks, made from the rows, and of the helpers that the groups share. A hook
+ * that several rows name is declared several times alike, which C allows. */
 #ifndef RELAXC_IR_OPS_HOOKS_H
 #define RELAXC_IR_OPS_HOOKS_H
 

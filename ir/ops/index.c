@@ -11,14 +11,12 @@
 const SInfo *infer_take(InferCtx *ic, Node *n) {
   const take_attrs *a = n->attrs;
   const SInfo *x = infer_tensor_arg(ic, n, 0);
-  if (!x)
-    return NULL;
+  if (!x) return NULL;
   const SInfo *i = node_in(n, 1)->sinfo;
   if (i->kind != SINFO_TENSOR && i->kind != SINFO_PRIM)
     return infer_error(ic, n, 1, "expected a tensor or a prim value for 'indices' but got %s",
                        infer_type_text(ic, i));
-  if (!infer_need_int(ic, n, 1, i))
-    return NULL;
+  if (!infer_need_int(ic, n, 1, i)) return NULL;
   if (a->mode && strcmp(a->mode, "fast") && strcmp(a->mode, "clip") && strcmp(a->mode, "wrap") &&
       strcmp(a->mode, "nan"))
     return infer_error(ic, n, -1, "mode '%s' is none of fast, clip, wrap, nan", a->mode);
@@ -26,15 +24,11 @@ const SInfo *infer_take(InferCtx *ic, Node *n) {
   if (!a->axis.has && x->ndim >= 0 && x->ndim != 1)
     return infer_error(ic, n, -1, "without an axis x must have rank 1 but is %s",
                        infer_shape_text(ic, x));
-  if (a->axis.has && x->ndim >= 0 && !infer_axis(ic, n, a->axis.v, x->ndim, &axis))
-    return NULL;
-  if (x->ndim < 0 || ni < 0)
-    return sinfo_tensor_ndim(ic->c, -1, x->dtype);
+  if (a->axis.has && x->ndim >= 0 && !infer_axis(ic, n, a->axis.v, x->ndim, &axis)) return NULL;
+  if (x->ndim < 0 || ni < 0) return sinfo_tensor_ndim(ic->c, -1, x->dtype);
   int32_t ndim = x->ndim - 1 + ni;
-  if (ndim > TE_MAX_RANK)
-    return infer_error(ic, n, -1, "rank %d is above %d", ndim, TE_MAX_RANK);
-  if (!x->dims || (ni && !i->dims))
-    return sinfo_tensor_ndim(ic->c, ndim, x->dtype);
+  if (ndim > TE_MAX_RANK) return infer_error(ic, n, -1, "rank %d is above %d", ndim, TE_MAX_RANK);
+  if (!x->dims || (ni && !i->dims)) return sinfo_tensor_ndim(ic->c, ndim, x->dtype);
   const Expr *d[TE_MAX_RANK + 1];
   int32_t k = 0;
   for (int32_t j = 0; j < axis; j++) d[k++] = x->dims[j];
@@ -92,15 +86,14 @@ static const Expr *canonical(InferCtx *ic, const Expr *at, const Expr *dim, int6
     at = wrapped;
   else if (prove_le(c, ic->facts, expr_dim(c, zero), expr_dim(c, at)) != PROOF_YES)
     at = expr_select(c, LT(at, zero), wrapped, at);
-  if (!inbound)
-    at = expr_min(c, expr_max(c, at, lo), hi);
+  if (!inbound) at = expr_min(c, expr_max(c, at, lo), hi);
   return expr_simplify(c, at);
 }
 
 static bool same_count(InferCtx *ic, const Node *n, uint32_t i, uint32_t have, uint32_t want) {
-  if (have == want)
-    return true;
-  infer_error(ic, n, (int)i, "'%s' has %u values for %u axes", infer_arg_name(ic, n, i), have, want);
+  if (have == want) return true;
+  infer_error(ic, n, (int)i, "'%s' has %u values for %u axes", infer_arg_name(ic, n, i), have,
+              want);
   return false;
 }
 
@@ -112,10 +105,8 @@ static bool plan(InferCtx *ic, const Node *n, const SInfo *x, Slice *s, bool *kn
   bool inbound = node_attrs(n, strided_slice)->assume_inbound, has_strides = node_has_in(n, 4);
   *known = x->dims;
   for (uint32_t i = 0; i < (has_strides ? 4 : 3); i++) {
-    if (!infer_prims_arg(ic, n, i + 1, &v[i], &count[i]))
-      return false;
-    if (i && !same_count(ic, n, i + 1, count[i], count[0]))
-      return false;
+    if (!infer_prims_arg(ic, n, i + 1, &v[i], &count[i])) return false;
+    if (i && !same_count(ic, n, i + 1, count[i], count[0])) return false;
     *known = *known && (v[i] || !count[i]);
   }
   bool seen[TE_MAX_RANK] = {false};
@@ -126,17 +117,14 @@ static bool plan(InferCtx *ic, const Node *n, const SInfo *x, Slice *s, bool *kn
       infer_error(ic, n, 1, "axes must be integers known at compile time");
       return false;
     }
-    if (x->ndim < 0)
-      continue;
-    if (!infer_axis(ic, n, axis, x->ndim, &at))
-      return false;
+    if (x->ndim < 0) continue;
+    if (!infer_axis(ic, n, axis, x->ndim, &at)) return false;
     if (seen[at]) {
       infer_error(ic, n, 1, "axis %d is given twice", at);
       return false;
     }
     seen[at] = true;
-    if (!*known)
-      continue;
+    if (!*known) continue;
     if (has_strides && (!expr_const_int(c, v[3][k], &stride) || !stride || stride == INT64_MIN)) {
       infer_error(ic, n, 4, "strides must be integers other than 0, known at compile time");
       return false;
@@ -158,14 +146,11 @@ const SInfo *infer_strided_slice(InferCtx *ic, Node *n) {
   const SInfo *x = infer_tensor_arg(ic, n, 0);
   Slice s[TE_MAX_RANK] = {{0}};
   bool known;
-  if (!x)
-    return NULL;
+  if (!x) return NULL;
   if (x->ndim > TE_MAX_RANK)
     return infer_error(ic, n, 0, "rank %d is above %d", x->ndim, TE_MAX_RANK);
-  if (!plan(ic, n, x, s, &known))
-    return NULL;
-  if (!known)
-    return sinfo_tensor_ndim(ic->c, x->ndim, x->dtype);
+  if (!plan(ic, n, x, s, &known)) return NULL;
+  if (!known) return sinfo_tensor_ndim(ic->c, x->ndim, x->dtype);
   const Expr *d[TE_MAX_RANK];
   for (int32_t i = 0; i < x->ndim; i++) d[i] = s[i].len ? s[i].len : x->dims[i];
   return sinfo_tensor(ic->c, d, (uint32_t)x->ndim, x->dtype);
@@ -177,14 +162,12 @@ bool lower_strided_slice(LowerCtx *lc, Node *n) {
   Slice s[TE_MAX_RANK] = {{0}};
   bool known, inbound = node_attrs(n, strided_slice)->assume_inbound;
   Buffer *x = te_arg(lc, 0);
-  if (!plan(&ic, n, node_in(n, 0)->sinfo, s, &known))
-    return false;
+  if (!plan(&ic, n, node_in(n, 0)->sinfo, s, &known)) return false;
   te_result_begin(lc, 0, "T_strided_slice");
   const Expr *idx[TE_MAX_RANK];
   for (uint32_t i = 0; i < x->ndim; i++) {
     idx[i] = lc->ax[i];
-    if (!s[i].len)
-      continue;
+    if (!s[i].len) continue;
     idx[i] = ADD(MUL(lc->ax[i], te_i64(lc, s[i].stride)), te_expr(lc, s[i].begin));
     if (inbound) { /* promised, not believed */
       const Expr *last = SUB(x->shape[i], te_i64(lc, 1));
@@ -200,23 +183,19 @@ bool lower_strided_slice(LowerCtx *lc, Node *n) {
 const SInfo *infer_where(InferCtx *ic, Node *n) {
   const SInfo *s[3];
   for (uint32_t i = 0; i < 3; i++)
-    if (!(s[i] = infer_tensor_arg(ic, n, i)))
-      return NULL;
+    if (!(s[i] = infer_tensor_arg(ic, n, i))) return NULL;
   if (dtype_known(s[0]->dtype) && !dtype_is_bool(s[0]->dtype))
     return infer_error(ic, n, 0, "expected a bool tensor for 'condition' but got %s",
                        infer_type_text(ic, s[0]));
   DType d;
   const Expr *const *dims;
   int32_t ndim;
-  if (!infer_binary_dtype(ic, n, s[1], s[2], &d))
-    return NULL;
+  if (!infer_binary_dtype(ic, n, s[1], s[2], &d)) return NULL;
   if (s[0]->shape_var && s[0]->shape_var == s[1]->shape_var && s[0]->shape_var == s[2]->shape_var)
     return sinfo_tensor_var(ic->c, s[0]->shape_var, s[0]->ndim, d);
-  if (!infer_broadcast(ic, n, s[1], s[2], &dims, &ndim))
-    return NULL;
+  if (!infer_broadcast(ic, n, s[1], s[2], &dims, &ndim)) return NULL;
   const SInfo *both = infer_tensor(ic, dims, ndim, d);
-  if (!infer_broadcast(ic, n, s[0], both, &dims, &ndim))
-    return NULL;
+  if (!infer_broadcast(ic, n, s[0], both, &dims, &ndim)) return NULL;
   return infer_tensor(ic, dims, ndim, d);
 }
 

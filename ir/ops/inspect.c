@@ -3,15 +3,14 @@
 
 const SInfo *infer_shape_of(InferCtx *ic, Node *n) {
   const SInfo *x = infer_tensor_arg(ic, n, 0);
-  if (!x)
-    return NULL;
-  return x->dims ? sinfo_shape(ic->c, x->dims, (uint32_t)x->ndim) : sinfo_shape_ndim(ic->c, x->ndim);
+  if (!x) return NULL;
+  return x->dims ? sinfo_shape(ic->c, x->dims, (uint32_t)x->ndim)
+                 : sinfo_shape_ndim(ic->c, x->ndim);
 }
 
 bool lower_shape_of(LowerCtx *lc, Node *n) {
   const SInfo *s = n->sinfo;
-  if (!s->dims)
-    return te_error(lc, "can't be compiled as the shape of the operand is not known");
+  if (!s->dims) return te_error(lc, "can't be compiled as the shape of the operand is not known");
   Node *shape = node_shape(n->func, s->dims, (uint32_t)s->ndim, n->span);
   node_infer(lc->m, NULL, shape);
   te_composite(lc, shape);
@@ -34,8 +33,7 @@ const SInfo *infer_shape_to_tensor(InferCtx *ic, Node *n) {
   const SInfo *s = node_in(n, 0)->sinfo;
   if (s->kind != SINFO_SHAPE)
     return infer_error(ic, n, 0, "expected a shape but got %s", infer_type_text(ic, s));
-  if (s->ndim < 0)
-    return sinfo_tensor_ndim(ic->c, 1, DT_I64);
+  if (s->ndim < 0) return sinfo_tensor_ndim(ic->c, 1, DT_I64);
   const Expr *len = expr_i64(ic->c, s->ndim);
   return sinfo_tensor(ic->c, &len, 1, DT_I64);
 }
@@ -43,8 +41,7 @@ const SInfo *infer_shape_to_tensor(InferCtx *ic, Node *n) {
 bool lower_shape_to_tensor(LowerCtx *lc, Node *n) {
   Context *c = lc->c;
   const SInfo *s = node_in(n, 0)->sinfo;
-  if (!s->dims)
-    return te_error(lc, "can't be compiled as the shape is not known");
+  if (!s->dims) return te_error(lc, "can't be compiled as the shape is not known");
   te_result_begin(lc, 0, "T_shape");
   const Expr *v = te_i64(lc, 0);
   for (int32_t i = s->ndim; i-- > 0;)
@@ -56,8 +53,7 @@ bool lower_shape_to_tensor(LowerCtx *lc, Node *n) {
 const SInfo *infer_tensor_to_shape(InferCtx *ic, Node *n) {
   const SInfo *x = infer_tensor_arg(ic, n, 0);
   int64_t len;
-  if (!x)
-    return NULL;
+  if (!x) return NULL;
   if (x->ndim >= 0 && x->ndim != 1)
     return infer_error(ic, n, 0, "expected rank 1 but got %s", infer_shape_text(ic, x));
   bool known = x->dims && expr_const_int(ic->c, x->dims[0], &len) && len <= TE_MAX_RANK;

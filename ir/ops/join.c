@@ -1,7 +1,7 @@
 /* Joining and cutting along an axis.
  *
- * A join is one stage that chooses its operand lazily by position (if_then_else reads only the chosen
- * side); a cut is one stage per part. */
+ * A join is one stage that chooses its operand lazily by position (if_then_else reads only the
+ * chosen side); a cut is one stage per part. */
 #include "ir/ops/scalar.h"
 
 /* Dtypes, ranks and, apart from `axis` (-1: none), dims of the fields must agree. *unproved is set
@@ -20,8 +20,7 @@ static bool check_fields(InferCtx *ic, const Node *n, const SInfo *t, int32_t ax
       return false;
     }
     for (int32_t i = 0; a->dims && b->dims && i < a->ndim; i++) {
-      if (i == axis)
-        continue;
+      if (i == axis) continue;
       if (infer_ne(ic, a->dims[i], b->dims[i])) {
         infer_error(ic, n, 0, "tensors must agree in all dims%s: %s and %s",
                     axis >= 0 ? " but the axis" : "", infer_shape_text(ic, a),
@@ -30,8 +29,7 @@ static bool check_fields(InferCtx *ic, const Node *n, const SInfo *t, int32_t ax
                    infer_expr_text(ic, a->dims[i]), k, infer_expr_text(ic, b->dims[i]));
         return false;
       }
-      if (!infer_eq(ic, a->dims[i], b->dims[i]))
-        *unproved = true;
+      if (!infer_eq(ic, a->dims[i], b->dims[i])) *unproved = true;
     }
   }
   return true;
@@ -52,8 +50,7 @@ static bool common_rank(InferCtx *ic, const Node *n, const SInfo *t, int32_t *nd
       infer_error(ic, n, 0, "tensors must have the same rank but have %d and %d", *ndim, r);
       return false;
     }
-    if (r >= 0)
-      *ndim = r;
+    if (r >= 0) *ndim = r;
   }
   return true;
 }
@@ -64,18 +61,13 @@ const SInfo *infer_concat(InferCtx *ic, Node *n) {
   int32_t ndim, axis = -1;
   bool known, unproved = false;
   DType d;
-  if (!t || !common_rank(ic, n, t, &ndim, &known))
-    return NULL;
+  if (!t || !common_rank(ic, n, t, &ndim, &known)) return NULL;
   if (!at.has && ndim >= 0 && ndim != 1)
     return infer_error(ic, n, -1, "without an axis the tensors must have rank 1 but have %d", ndim);
-  if (ndim >= 0 && !infer_axis(ic, n, at.has ? at.v : 0, ndim, &axis))
-    return NULL;
-  if (!check_fields(ic, n, t, axis, &d, &unproved))
-    return NULL;
-  if (t->n == 1)
-    return t->fields[0];
-  if (!known || unproved || ndim < 0)
-    return sinfo_tensor_ndim(ic->c, ndim, d);
+  if (ndim >= 0 && !infer_axis(ic, n, at.has ? at.v : 0, ndim, &axis)) return NULL;
+  if (!check_fields(ic, n, t, axis, &d, &unproved)) return NULL;
+  if (t->n == 1) return t->fields[0];
+  if (!known || unproved || ndim < 0) return sinfo_tensor_ndim(ic->c, ndim, d);
   const Expr **dims = infer_dims_copy(ic, t->fields[0]->dims, (uint32_t)ndim, 0);
   for (uint32_t k = 1; k < t->n; k++)
     dims[axis] = expr_add(ic->c, dims[axis], t->fields[k]->dims[axis]);
@@ -112,15 +104,12 @@ const SInfo *infer_stack(InferCtx *ic, Node *n) {
   int32_t ndim, axis;
   bool known, unproved = false;
   DType d;
-  if (!t || !common_rank(ic, n, t, &ndim, &known))
-    return NULL;
-  if (ndim < 0)
-    return infer_error(ic, n, 0, "the rank of the tensors must be known");
+  if (!t || !common_rank(ic, n, t, &ndim, &known)) return NULL;
+  if (ndim < 0) return infer_error(ic, n, 0, "the rank of the tensors must be known");
   if (!infer_axis(ic, n, at.has ? at.v : 0, ndim + 1, &axis) ||
       !check_fields(ic, n, t, -1, &d, &unproved))
     return NULL;
-  if (!known || unproved)
-    return sinfo_tensor_ndim(ic->c, ndim + 1, d);
+  if (!known || unproved) return sinfo_tensor_ndim(ic->c, ndim + 1, d);
   const Expr **dims = ARENA_ARRAY(ic->arena, const Expr *, ndim + 1);
   for (int32_t i = 0, k = 0; i <= ndim; i++)
     dims[i] = i == axis ? expr_i64(ic->c, t->n) : t->fields[0]->dims[k++];
@@ -137,8 +126,7 @@ bool lower_stack(LowerCtx *lc, Node *n) {
   te_result_begin(lc, 0, "T_stack");
   const Expr *idx[TE_MAX_RANK], *r = NULL;
   for (uint32_t i = 0, k = 0; i <= ndim; i++)
-    if (i != axis)
-      idx[k++] = lc->ax[i];
+    if (i != axis) idx[k++] = lc->ax[i];
   for (uint32_t k = count; k-- > 0;) {
     const Expr *v = te_load(lc, b[k], idx);
     r = r ? expr_if_then_else(c, EQ(lc->ax[axis], te_i64(lc, k)), v, r) : v;
@@ -149,7 +137,8 @@ bool lower_stack(LowerCtx *lc, Node *n) {
 
 /* ---- split ---- */
 /* The number of parts, or the list of cuts as expressions; false after an error. */
-static bool read_cuts(InferCtx *ic, const Node *n, int64_t *parts, const Expr ***cuts, uint32_t *ncuts) {
+static bool read_cuts(InferCtx *ic, const Node *n, int64_t *parts, const Expr ***cuts,
+                      uint32_t *ncuts) {
   const Attr *a = node_attrs(n, split)->indices_or_sections;
   *parts = 0;
   *cuts = NULL;
@@ -175,7 +164,8 @@ static bool read_cuts(InferCtx *ic, const Node *n, int64_t *parts, const Expr **
     return false;
   }
   if (*parts <= 0) {
-    infer_error(ic, n, -1, "the number of sections must be positive but is %lld", (long long)*parts);
+    infer_error(ic, n, -1, "the number of sections must be positive but is %lld",
+                (long long)*parts);
     return false;
   }
   return true;
@@ -185,8 +175,7 @@ static bool read_cuts(InferCtx *ic, const Node *n, int64_t *parts, const Expr **
 static const Expr *cut_at(Context *c, const Expr *const *cuts, uint32_t ncuts, uint32_t k,
                           const Expr *dim) {
   const Expr *zero = expr_i64(c, 0);
-  if (k == 0)
-    return zero;
+  if (k == 0) return zero;
   return k > ncuts ? dim : expr_min(c, expr_max(c, cuts[k - 1], zero), dim);
 }
 
@@ -197,18 +186,15 @@ const SInfo *infer_split(InferCtx *ic, Node *n) {
   const Expr **cuts;
   uint32_t ncuts = 0;
   int32_t axis = 0;
-  if (!x || !read_cuts(ic, n, &parts, &cuts, &ncuts))
-    return NULL;
-  if (x->ndim >= 0 && !infer_axis(ic, n, node_attrs(n, split)->axis, x->ndim, &axis))
-    return NULL;
-  if (parts == 1 || (cuts && !ncuts))
-    return x;
-  if (parts > 65536)
-    return infer_error(ic, n, -1, "%lld sections are too many", (long long)parts);
+  if (!x || !read_cuts(ic, n, &parts, &cuts, &ncuts)) return NULL;
+  if (x->ndim >= 0 && !infer_axis(ic, n, node_attrs(n, split)->axis, x->ndim, &axis)) return NULL;
+  if (parts == 1 || (cuts && !ncuts)) return x;
+  if (parts > 65536) return infer_error(ic, n, -1, "%lld sections are too many", (long long)parts);
   uint32_t count = cuts ? ncuts + 1 : (uint32_t)parts;
   const SInfo **f = ARENA_ARRAY(ic->arena, const SInfo *, count);
   const Expr *dim = x->dims ? x->dims[axis] : NULL, *k = expr_i64(c, parts);
-  const Expr *each = dim && !cuts ? expr_simplify(c, expr_floordiv(c, ADD(dim, expr_i64(c, parts - 1)), k)) : NULL;
+  const Expr *each =
+      dim && !cuts ? expr_simplify(c, expr_floordiv(c, ADD(dim, expr_i64(c, parts - 1)), k)) : NULL;
   for (uint32_t i = 0; i < count; i++) {
     if (!dim) {
       f[i] = sinfo_tensor_ndim(c, x->ndim, x->dtype);
@@ -234,15 +220,13 @@ bool lower_split(LowerCtx *lc, Node *n) {
   int64_t parts, a = node_attrs(n, split)->axis;
   const Expr **cuts;
   uint32_t ncuts = 0, axis = (uint32_t)(a < 0 ? a + x->ndim : a);
-  if (!read_cuts(&ic, n, &parts, &cuts, &ncuts))
-    return false;
+  if (!read_cuts(&ic, n, &parts, &cuts, &ncuts)) return false;
   uint32_t count = n->sinfo->kind == SINFO_TUPLE ? n->sinfo->n : 1;
   for (uint32_t k = 0; cuts && k < ncuts; k++) cuts[k] = te_expr(lc, cuts[k]);
   const Expr *each = NULL;
   for (uint32_t k = 0; k < count; k++) {
     te_result_begin(lc, k, "T_split_sections");
-    if (!k)
-      each = lc->extents[axis];
+    if (!k) each = lc->extents[axis];
     const Expr *begin = count == 1 ? te_i64(lc, 0)
                         : cuts     ? cut_at(c, cuts, ncuts, k, x->shape[axis])
                                    : MUL(each, te_i64(lc, k));

@@ -34,23 +34,19 @@ const SInfo *infer_memory_alloc_tensor(InferCtx *ic, Node *n) {
 
 /* Bytes of a tensor as expression; NULL when shape or dtype is unknown. */
 static const Expr *bytes_of(InferCtx *ic, const SInfo *s) {
-  if (!s->dims || !dtype_known(s->dtype))
-    return NULL;
+  if (!s->dims || !dtype_known(s->dtype)) return NULL;
   return expr_mul(ic->c, expr_product(ic->c, s->dims, (uint32_t)s->ndim),
                   expr_i64(ic->c, (int64_t)dtype_bytes(s->dtype)));
 }
 
 const SInfo *infer_memory_view(InferCtx *ic, Node *n) {
   const SInfo *x = infer_tensor_arg(ic, n, 0);
-  if (!x)
-    return NULL;
+  if (!x) return NULL;
   DType d = x->dtype;
-  if (node_has_in(n, 2) && !dtype_arg(ic, n, 2, &d))
-    return NULL;
+  if (node_has_in(n, 2) && !dtype_arg(ic, n, 2, &d)) return NULL;
   const SInfo *r = node_has_in(n, 1) ? infer_of_shape(ic, n, 1, d) : infer_like(ic, x, d);
   const Expr *offset = expr_i64(ic->c, 0);
-  if (!r || (node_has_in(n, 3) && !infer_prim_arg(ic, n, 3, &offset)))
-    return NULL;
+  if (!r || (node_has_in(n, 3) && !infer_prim_arg(ic, n, 3, &offset))) return NULL;
   const Expr *have = bytes_of(ic, x), *want = bytes_of(ic, r);
   if (have && want && offset) {
     const Expr *end = expr_add(ic->c, want, offset);

@@ -14,7 +14,9 @@
     Context *c = lc->c;                                                                            \
     return scalar;                                                                                 \
   }                                                                                                \
-  bool lower_##id(LowerCtx *lc, Node *n) { return te_unary(lc, n, scalar_##id); }
+  bool lower_##id(LowerCtx *lc, Node *n) {                                                         \
+    return te_unary(lc, n, scalar_##id);                                                           \
+  }
 #define OP(...)
 #include "ir/ops/nn.def"
 #undef OP
@@ -24,7 +26,9 @@ static const Expr *leaky(LowerCtx *lc, const Expr *x) {
   return SEL(LT(x, K(0)), MUL(x, K(node_attrs(lc->node, nn_leakyrelu)->alpha)), x);
 }
 
-bool lower_leakyrelu(LowerCtx *lc, Node *n) { return te_unary(lc, n, leaky); }
+bool lower_leakyrelu(LowerCtx *lc, Node *n) {
+  return te_unary(lc, n, leaky);
+}
 
 static const Expr *softplus(LowerCtx *lc, const Expr *x) {
   Context *c = lc->c;
@@ -33,14 +37,15 @@ static const Expr *softplus(LowerCtx *lc, const Expr *x) {
   return SEL(GT(t, K(a->threshold)), x, DIV(F1(log1p, F1(exp, t)), K(a->beta)));
 }
 
-bool lower_softplus(LowerCtx *lc, Node *n) { return te_unary(lc, n, softplus); }
+bool lower_softplus(LowerCtx *lc, Node *n) {
+  return te_unary(lc, n, softplus);
+}
 
 /* ---- prelu ---- */
 const SInfo *infer_prelu(InferCtx *ic, Node *n) {
   const SInfo *x = infer_tensor_arg(ic, n, 0), *w = x ? infer_tensor_arg(ic, n, 1) : NULL;
   int32_t axis;
-  if (!w || !infer_need_float(ic, n, 0, x))
-    return NULL;
+  if (!w || !infer_need_float(ic, n, 0, x)) return NULL;
   if (x->ndim >= 0 && !infer_axis(ic, n, node_attrs(n, nn_prelu)->axis, x->ndim, &axis))
     return NULL;
   if (w->ndim >= 0 && w->ndim != 1)
@@ -72,8 +77,7 @@ bool lower_prelu(LowerCtx *lc, Node *n) {
 const SInfo *infer_softmax(InferCtx *ic, Node *n) {
   const SInfo *x = infer_tensor_arg(ic, n, 0);
   int32_t axis;
-  if (!x || !infer_need_float(ic, n, 0, x))
-    return NULL;
+  if (!x || !infer_need_float(ic, n, 0, x)) return NULL;
   if (x->ndim >= 0 && !infer_axis(ic, n, node_attrs(n, nn_softmax)->axis, x->ndim, &axis))
     return NULL;
   return x;
@@ -140,8 +144,7 @@ bool lower_dropout(LowerCtx *lc, Node *n) {
 const SInfo *infer_pad(InferCtx *ic, Node *n) {
   const nn_pad_attrs *a = n->attrs;
   const SInfo *x = infer_tensor_arg(ic, n, 0);
-  if (!x)
-    return NULL;
+  if (!x) return NULL;
   const char *mode = a->pad_mode ? a->pad_mode : "constant";
   if (strcmp(mode, "constant") && strcmp(mode, "reflect") && strcmp(mode, "replicate") &&
       strcmp(mode, "circular"))
@@ -151,8 +154,7 @@ const SInfo *infer_pad(InferCtx *ic, Node *n) {
     return infer_error(ic, n, -1, "expected %s widths for %s but got %d",
                        x->ndim < 0 ? "two per axis" : arena_printf(ic->arena, "%d", 2 * x->ndim),
                        infer_shape_text(ic, x), a->pad_width.n);
-  if (!x->dims)
-    return sinfo_tensor_ndim(ic->c, x->ndim, x->dtype);
+  if (!x->dims) return sinfo_tensor_ndim(ic->c, x->ndim, x->dtype);
   const Expr **d = infer_dims_copy(ic, x->dims, (uint32_t)x->ndim, 0);
   for (int32_t i = 0; i < x->ndim; i++) {
     int64_t lo = a->pad_width.at[2 * i], hi = a->pad_width.at[2 * i + 1], v;
@@ -171,8 +173,7 @@ const SInfo *infer_pad(InferCtx *ic, Node *n) {
 static const Expr *border_index(LowerCtx *lc, const char *mode, const Expr *i, const Expr *dim) {
   Context *c = lc->c;
   const Expr *zero = te_i64(lc, 0), *last = SUB(dim, te_i64(lc, 1));
-  if (!strcmp(mode, "circular"))
-    return te_int_div(c, EXPR_FLOORMOD, i, dim);
+  if (!strcmp(mode, "circular")) return te_int_div(c, EXPR_FLOORMOD, i, dim);
   if (!strcmp(mode, "reflect")) {
     i = SEL(LT(i, zero), SUB(zero, i), i);
     i = SEL(GT(i, last), SUB(MUL(last, te_i64(lc, 2)), i), i);
@@ -190,16 +191,14 @@ bool lower_pad(LowerCtx *lc, Node *n) {
   for (uint32_t i = 0; i < b->ndim; i++) {
     int64_t lo = a->pad_width.at[2 * i], hi = a->pad_width.at[2 * i + 1];
     idx[i] = lo ? SUB(lc->ax[i], te_i64(lc, lo)) : lc->ax[i];
-    if (!lo && !hi)
-      continue;
+    if (!lo && !hi) continue;
     if (strcmp(mode, "constant")) {
       idx[i] = border_index(lc, mode, idx[i], b->shape[i]);
       continue;
     }
     const Expr *top = expr_simplify(c, ADD(b->shape[i], te_i64(lc, lo)));
     const Expr *in = lo ? GE(lc->ax[i], te_i64(lc, lo)) : NULL;
-    if (hi)
-      in = in ? AND(in, LT(lc->ax[i], top)) : LT(lc->ax[i], top);
+    if (hi) in = in ? AND(in, LT(lc->ax[i], top)) : LT(lc->ax[i], top);
     inside = inside ? AND(inside, in) : in;
   }
   const Expr *v = te_load(lc, b, idx);
@@ -213,14 +212,12 @@ bool lower_pad(LowerCtx *lc, Node *n) {
 const SInfo *infer_pixel_shuffle(InferCtx *ic, Node *n) {
   const SInfo *x = infer_tensor_arg(ic, n, 0);
   int64_t r = node_attrs(n, nn_pixel_shuffle)->upscale_factor;
-  if (!x)
-    return NULL;
+  if (!x) return NULL;
   if (r <= 0 || r > 32767)
     return infer_error(ic, n, -1, "upscale_factor must be positive but is %lld", (long long)r);
   if (x->ndim >= 0 && x->ndim < 3)
     return infer_error(ic, n, 0, "expected rank 3 or more but got %s", infer_shape_text(ic, x));
-  if (!x->dims)
-    return sinfo_tensor_ndim(ic->c, x->ndim, x->dtype);
+  if (!x->dims) return sinfo_tensor_ndim(ic->c, x->ndim, x->dtype);
   const Expr **d = infer_dims_copy(ic, x->dims, (uint32_t)x->ndim, 0);
   const Expr *k = expr_i64(ic->c, r), *kk = expr_i64(ic->c, r * r);
   uint32_t at = (uint32_t)x->ndim - 3;
@@ -254,8 +251,7 @@ bool lower_pixel_shuffle(LowerCtx *lc, Node *n) {
 /* ---- attention ---- */
 static bool same_dim(InferCtx *ic, const Node *n, uint32_t i, const SInfo *a, int32_t ka,
                      const SInfo *b, int32_t kb) {
-  if (!infer_ne(ic, a->dims[ka], b->dims[kb]))
-    return true;
+  if (!infer_ne(ic, a->dims[ka], b->dims[kb])) return true;
   infer_error(ic, n, (int)i, "'%s' %s doesn't fit the query %s", infer_arg_name(ic, n, i),
               infer_shape_text(ic, b), infer_shape_text(ic, a));
   infer_note(ic, n, (int)i, "dim %d is %s but %s is expected", kb, infer_expr_text(ic, b->dims[kb]),
@@ -267,17 +263,16 @@ const SInfo *infer_attention(InferCtx *ic, Node *n) {
   const nn_attention_attrs *a = n->attrs;
   const SInfo *s[3];
   for (uint32_t i = 0; i < 3; i++) {
-    if (!(s[i] = infer_tensor_arg(ic, n, i)))
-      return NULL;
+    if (!(s[i] = infer_tensor_arg(ic, n, i))) return NULL;
     if (s[i]->ndim != 4 || !s[i]->dims)
-      return infer_error(ic, n, (int)i, "expected '%s' of known shape (batch, length, heads, size) "
-                                        "but got %s",
+      return infer_error(ic, n, (int)i,
+                         "expected '%s' of known shape (batch, length, heads, size) "
+                         "but got %s",
                          infer_arg_name(ic, n, i), infer_shape_text(ic, s[i]));
     if (dtype_known(s[0]->dtype) && dtype_known(s[i]->dtype) && !dtype_eq(s[0]->dtype, s[i]->dtype))
       return infer_error(ic, n, (int)i, "query, key and value must have the same dtype");
   }
-  if (!infer_need_float(ic, n, 0, s[0]))
-    return NULL;
+  if (!infer_need_float(ic, n, 0, s[0])) return NULL;
   if (a->causal_mask && strcmp(a->causal_mask, "TopLeft") && strcmp(a->causal_mask, "BottomRight"))
     return infer_error(ic, n, -1, "causal_mask '%s' is neither TopLeft nor BottomRight",
                        a->causal_mask);
@@ -292,10 +287,10 @@ const SInfo *infer_attention(InferCtx *ic, Node *n) {
                          (long long)heads, (long long)kv);
   if (node_has_in(n, 3)) {
     const SInfo *b = infer_tensor_arg(ic, n, 3);
-    if (!b)
-      return NULL;
+    if (!b) return NULL;
     if (b->ndim >= 0 && b->ndim != 4)
-      return infer_error(ic, n, 3, "expected rank 4 for 'bias' but got %s", infer_shape_text(ic, b));
+      return infer_error(ic, n, 3, "expected rank 4 for 'bias' but got %s",
+                         infer_shape_text(ic, b));
     const Expr *const *dims;
     int32_t ndim;
     const Expr *want[4] = {s[0]->dims[0], s[0]->dims[2], s[0]->dims[1], s[1]->dims[1]};
@@ -309,16 +304,14 @@ const SInfo *infer_attention(InferCtx *ic, Node *n) {
 /* Head of key or value that query head h uses: heads are shared in groups. */
 static const Expr *shared_head(LowerCtx *lc, const Expr *h, const Expr *heads, const Expr *kv) {
   Context *c = lc->c;
-  if (expr_proved_eq(c, heads, kv))
-    return h;
+  if (expr_proved_eq(c, heads, kv)) return h;
   return te_int_div(c, EXPR_FLOORDIV, h, te_int_div(c, EXPR_FLOORDIV, heads, kv));
 }
 
 bool lower_attention(LowerCtx *lc, Node *n) {
   Context *c = lc->c;
   const nn_attention_attrs *a = n->attrs;
-  if (a->window_size.has)
-    return te_error(lc, "window_size can't be compiled yet");
+  if (a->window_size.has) return te_error(lc, "window_size can't be compiled yet");
   Buffer *q = te_arg(lc, 0), *k = te_arg(lc, 1), *v = te_arg(lc, 2);
   if (!te_need_equal(lc, q->shape[0], k->shape[0], "the batches of query and key") ||
       !te_need_equal(lc, q->shape[0], v->shape[0], "the batches of query and value") ||
@@ -339,12 +332,10 @@ bool lower_attention(LowerCtx *lc, Node *n) {
                           ? expr_float(c, acc, a->scale.v)
                           : DIV(expr_float(c, acc, 1), F1(sqrt, te_cast(c, acc, q->shape[3])));
   const Expr *x = MUL(te_load(lc, s, lc->ax), scale);
-  if (te_has_arg(lc, 3))
-    x = ADD(x, te_cast(c, acc, te_load_bcast(lc, te_arg(lc, 3), lc->ax, 4)));
+  if (te_has_arg(lc, 3)) x = ADD(x, te_cast(c, acc, te_load_bcast(lc, te_arg(lc, 3), lc->ax, 4)));
   if (a->causal_mask) {
     const Expr *seen = lc->ax[2];
-    if (!strcmp(a->causal_mask, "BottomRight"))
-      seen = ADD(seen, SUB(lk, lq));
+    if (!strcmp(a->causal_mask, "BottomRight")) seen = ADD(seen, SUB(lk, lq));
     x = SEL(LE(lc->ax[3], seen), x, expr_float(c, acc, -(double)INFINITY));
   }
   TeAxes t;
@@ -357,15 +348,15 @@ bool lower_attention(LowerCtx *lc, Node *n) {
   te_axes_begin(lc, &t, "T_softmax_expsum", acc);
   Buffer *sum = te_reduce_end(lc, TE_SUM, te_axes_load(lc, &t, e));
   te_spatial_begin(lc, "T_softmax_norm", score, 4, acc);
-  Buffer *p =
-      te_spatial_end(lc, DIV(te_load(lc, e, lc->ax), te_axes_result(lc, &t, sum, lc->ax)));
+  Buffer *p = te_spatial_end(lc, DIV(te_load(lc, e, lc->ax), te_axes_result(lc, &t, sum, lc->ax)));
   uint32_t ndim;
   const Expr *const *shape = te_result_shape(lc, 0, &ndim);
   te_reduce_begin(lc, "T_attention", shape, 4, acc, &lk, 1);
   const Expr *ip[4] = {lc->ax[0], lc->ax[2], lc->ax[1], lc->ax[4]};
   const Expr *iv[4] = {lc->ax[0], lc->ax[4], shared_head(lc, lc->ax[2], heads, v->shape[2]),
                        lc->ax[3]};
-  Buffer *o = te_reduce_end(lc, TE_SUM, MUL(te_load(lc, p, ip), te_cast(c, acc, te_load(lc, v, iv))));
+  Buffer *o =
+      te_reduce_end(lc, TE_SUM, MUL(te_load(lc, p, ip), te_cast(c, acc, te_load(lc, v, iv))));
   if (dtype_eq(acc, te_result_dtype(lc, 0))) {
     te_out(lc, o);
     return true;

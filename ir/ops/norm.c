@@ -1,5 +1,5 @@
-/* Normalisation: mean and variance in two passes (reduce.c), then one elementwise stage with scale and
- * shift. float16 and bfloat16 run in float32. */
+/* Normalisation: mean and variance in two passes (reduce.c), then one elementwise stage with scale
+ * and shift. float16 and bfloat16 run in float32. */
 #include "ir/ops/scalar.h"
 
 /* Parameter i has rank `rank` and data's dtype, and its dim k agrees with axis at[k] of the data.
@@ -7,8 +7,7 @@
 static bool check_param(InferCtx *ic, const Node *n, uint32_t i, const SInfo *x, const int32_t *at,
                         int32_t rank) {
   const SInfo *p = infer_tensor_arg(ic, n, i);
-  if (!p)
-    return false;
+  if (!p) return false;
   if (dtype_known(p->dtype) && dtype_known(x->dtype) && !dtype_eq(p->dtype, x->dtype)) {
     infer_error(ic, n, (int)i, "'%s' must have the dtype of the data: %s and %s",
                 infer_arg_name(ic, n, i), infer_type_text(ic, p), infer_type_text(ic, x));
@@ -33,8 +32,7 @@ static bool check_param(InferCtx *ic, const Node *n, uint32_t i, const SInfo *x,
 /* Data as float tensor with its axes; at is only filled when the rank is known. */
 static const SInfo *data_arg(InferCtx *ic, const Node *n, IntList axes, int32_t *at) {
   const SInfo *x = infer_tensor_arg(ic, n, 0);
-  if (!x || !infer_need_float(ic, n, 0, x))
-    return NULL;
+  if (!x || !infer_need_float(ic, n, 0, x)) return NULL;
   if (axes.n < 0 || axes.n > TE_MAX_RANK) {
     infer_error(ic, n, -1, "axes is missing");
     return NULL;
@@ -62,11 +60,9 @@ static const SInfo *by_channel(InferCtx *ic, Node *n, int64_t channel, IntList a
                                int32_t *channel_at) {
   int32_t at[TE_MAX_RANK];
   const SInfo *x = data_arg(ic, n, axes, at);
-  if (!x)
-    return NULL;
+  if (!x) return NULL;
   if (x->ndim >= 0) {
-    if (!infer_axis(ic, n, channel, x->ndim, channel_at))
-      return NULL;
+    if (!infer_axis(ic, n, channel, x->ndim, channel_at)) return NULL;
     for (int32_t i = 0; i < axes.n; i++)
       if (at[i] == *channel_at) {
         infer_error(ic, n, -1, "the channel axis %d must not be one of axes", *channel_at);
@@ -104,11 +100,9 @@ const SInfo *infer_batch_norm(InferCtx *ic, Node *n) {
   const nn_batch_norm_attrs *a = n->attrs;
   int32_t at = 0;
   const SInfo *x = data_arg(ic, n, (IntList){1, &a->axis}, &at);
-  if (!x)
-    return NULL;
+  if (!x) return NULL;
   for (uint32_t i = 1; i < 5; i++)
-    if (!check_param(ic, n, i, x, &at, 1))
-      return NULL;
+    if (!check_param(ic, n, i, x, &at, 1)) return NULL;
   const SInfo *f[3] = {x, node_in(n, 3)->sinfo, node_in(n, 4)->sinfo};
   return sinfo_tuple(ic->c, f, 3);
 }
@@ -139,8 +133,7 @@ static const Expr *param(LowerCtx *lc, uint32_t i, IntList axes, DType acc) {
 
 static const Expr *affine(LowerCtx *lc, const Expr *x, bool scale, bool center, IntList axes) {
   Context *c = lc->c;
-  if (scale)
-    x = MUL(x, param(lc, 1, axes, x->dtype));
+  if (scale) x = MUL(x, param(lc, 1, axes, x->dtype));
   return center ? ADD(x, param(lc, 2, axes, x->dtype)) : x;
 }
 
@@ -153,8 +146,7 @@ static const Expr *normal(LowerCtx *lc, const Expr *mean, const Expr *var, doubl
 
 static bool over_axes(LowerCtx *lc, IntList axes, IntList params, double epsilon, bool scale,
                       bool center) {
-  if (!params_fit(lc, 1, 2, params))
-    return false;
+  if (!params_fit(lc, 1, 2, params)) return false;
   TeAxes t;
   te_axes_init(lc, &t, te_arg(lc, 0), axes, false);
   Buffer *mean = te_axes_mean(lc, &t, "mean");
@@ -178,8 +170,7 @@ bool lower_instance_norm(LowerCtx *lc, Node *n) {
 bool lower_rms_norm(LowerCtx *lc, Node *n) {
   Context *c = lc->c;
   const nn_rms_norm_attrs *a = n->attrs;
-  if (!params_fit(lc, 1, 1, a->axes))
-    return false;
+  if (!params_fit(lc, 1, 1, a->axes)) return false;
   TeAxes t;
   te_axes_init(lc, &t, te_arg(lc, 0), a->axes, false);
   DType acc = te_acc_dtype(t.x->dtype);
@@ -229,8 +220,7 @@ bool lower_group_norm(LowerCtx *lc, Node *n) {
     const Expr *idx[TE_MAX_RANK];
     for (uint32_t i = 0, o = 0, r = nout; i < b->ndim; i++) {
       idx[i] = gone[i] ? lc->ax[r++] : lc->ax[o++];
-      if (i == channel)
-        idx[i] = ADD(MUL(idx[i], size), lc->ax[nout + nred - 1]);
+      if (i == channel) idx[i] = ADD(MUL(idx[i], size), lc->ax[nout + nred - 1]);
     }
     const Expr *x = te_widen(c, te_load(lc, b, idx));
     if (pass) {
@@ -244,8 +234,7 @@ bool lower_group_norm(LowerCtx *lc, Node *n) {
   te_result_begin(lc, 0, NULL);
   const Expr *at[TE_MAX_RANK];
   for (uint32_t i = 0, o = 0; i < b->ndim; i++)
-    if (!gone[i])
-      at[o++] = i == channel ? expr_floordiv(c, lc->ax[i], size) : lc->ax[i];
+    if (!gone[i]) at[o++] = i == channel ? expr_floordiv(c, lc->ax[i], size) : lc->ax[i];
   const Expr *x = normal(lc, te_load(lc, stat[0], at), te_load(lc, stat[1], at), a->epsilon);
   te_out_value(lc, affine(lc, x, a->scale, a->center, params));
   return true;
@@ -257,16 +246,14 @@ bool lower_batch_norm(LowerCtx *lc, Node *n) {
   Buffer *b = te_arg(lc, 0);
   uint32_t channel = axis_of(b, a->axis);
   IntList params = {1, &a->axis};
-  if (!params_fit(lc, 1, 4, params))
-    return false;
+  if (!params_fit(lc, 1, 4, params)) return false;
   DType acc = te_acc_dtype(b->dtype);
   Buffer *stat[2] = {te_arg(lc, 3), te_arg(lc, 4)}; /* mean, variance */
   if (a->training) {
     int64_t others[TE_MAX_RANK];
     IntList axes = {0, others};
     for (uint32_t i = 0; i < b->ndim; i++)
-      if (i != channel)
-        others[axes.n++] = i;
+      if (i != channel) others[axes.n++] = i;
     TeAxes t;
     te_axes_init(lc, &t, b, axes, false);
     stat[0] = te_axes_mean(lc, &t, "mean");
@@ -281,7 +268,8 @@ bool lower_batch_norm(LowerCtx *lc, Node *n) {
     const Expr *x = te_widen(c, te_load(lc, te_arg(lc, 3 + k), lc->ax));
     if (a->training) {
       const Expr *now = te_load(lc, stat[k], lc->ax);
-      x = ADD(MUL(expr_float(c, acc, 1 - a->momentum), x), MUL(expr_float(c, acc, a->momentum), now));
+      x = ADD(MUL(expr_float(c, acc, 1 - a->momentum), x),
+              MUL(expr_float(c, acc, a->momentum), now));
     }
     te_out_value(lc, x);
   }

@@ -1,6 +1,6 @@
-/* Pooling: a border where windows reach over the data, one reduction over the window, and for means a
- * division by the number of elements that count. Adaptive windows differ in extent by one, so their
- * reduction runs over the greatest and leaves out what lies beyond. */
+/* Pooling: a border where windows reach over the data, one reduction over the window, and for means
+ * a division by the number of elements that count. Adaptive windows differ in extent by one, so
+ * their reduction runs over the greatest and leaves out what lies beyond. */
 #include "ir/ops/window.h"
 
 #include <math.h>
@@ -40,7 +40,8 @@ static bool read_pool(InferCtx *ic, const Node *n, Pool *p) {
       !window_read(ic, n, p->nd, a->strides, a->padding, a->dilation, &p->w))
     return false;
   if (a->pool_size.n != 1 && a->pool_size.n != (int32_t)p->nd) {
-    infer_error(ic, n, -1, "expected 1 or %u values for pool_size but got %d", p->nd, a->pool_size.n);
+    infer_error(ic, n, -1, "expected 1 or %u values for pool_size but got %d", p->nd,
+                a->pool_size.n);
     return false;
   }
   for (uint32_t i = 0; i < p->nd; i++) {
@@ -67,8 +68,7 @@ static const SInfo *data_arg(InferCtx *ic, const Node *n, uint32_t ndim) {
 static const Expr *pooled_extent(InferCtx *ic, const Pool *p, uint32_t i, const Expr *dim) {
   Context *c = ic->c;
   const Expr *k = expr_i64(c, p->k[i]);
-  if (!p->ceil)
-    return window_extent(ic, &p->w, i, dim, k);
+  if (!p->ceil) return window_extent(ic, &p->w, i, dim, k);
   Window w = p->w;
   w.after[i] += w.stride[i] - 1;
   const Expr *e = window_extent(ic, &w, i, dim, k);
@@ -82,11 +82,9 @@ static const Expr *pooled_extent(InferCtx *ic, const Pool *p, uint32_t i, const 
 
 const SInfo *infer_pool(InferCtx *ic, Node *n) {
   Pool p;
-  if (!read_pool(ic, n, &p))
-    return NULL;
+  if (!read_pool(ic, n, &p)) return NULL;
   const SInfo *x = data_arg(ic, n, p.data.ndim);
-  if (!x || !x->dims)
-    return x ? sinfo_tensor_ndim(ic->c, (int32_t)p.out.ndim, x->dtype) : NULL;
+  if (!x || !x->dims) return x ? sinfo_tensor_ndim(ic->c, (int32_t)p.out.ndim, x->dtype) : NULL;
   const Expr *dims[WINDOW_MAX + 2];
   dims[p.out.n] = x->dims[p.data.n];
   dims[p.out.c] = x->dims[p.data.c];
@@ -104,13 +102,13 @@ const SInfo *infer_pool(InferCtx *ic, Node *n) {
 static const Expr *least(Context *c, DType d) {
   if (dtype_is_float(d))
     return expr_float(c, d, d.code == DTYPE_E4M3FN ? -448.0 : -(double)INFINITY);
-  if (dtype_is_bool(d) || dtype_is_uint(d))
-    return expr_lit(c, d, 0);
+  if (dtype_is_bool(d) || dtype_is_uint(d)) return expr_lit(c, d, 0);
   return expr_int(c, d, d.bits >= 64 ? INT64_MIN : -(INT64_C(1) << (d.bits - 1)));
 }
 
 /* Elements of the window at output position `at` of axis i that lie in [lo, hi). */
-static const Expr *counted(LowerCtx *lc, const Pool *p, uint32_t i, const Expr *at, const Expr *dim) {
+static const Expr *counted(LowerCtx *lc, const Pool *p, uint32_t i, const Expr *at,
+                           const Expr *dim) {
   Context *c = lc->c;
   const Window *w = &p->w;
   int64_t border = p->count_border ? w->before[i] : 0, more = p->count_border ? w->after[i] : 0;
@@ -128,12 +126,10 @@ bool lower_pool(LowerCtx *lc, Node *n) {
   Context *c = lc->c;
   InferCtx ic = {c, lc->m, NULL, lc->arena};
   Pool p;
-  if (!read_pool(&ic, n, &p))
-    return false;
+  if (!read_pool(&ic, n, &p)) return false;
   Buffer *x = te_arg(lc, 0), *raw = x;
   DType d = x->dtype, acc = p.max ? d : te_acc_dtype(d);
-  if (!p.max && dtype_is_bool(d))
-    return te_error(lc, "not defined for bool");
+  if (!p.max && dtype_is_bool(d)) return te_error(lc, "not defined for bool");
   uint32_t ndim;
   const Expr *const *shape = te_result_shape(lc, 0, &ndim);
   const Expr *extents[WINDOW_MAX], *red[WINDOW_MAX];
@@ -165,8 +161,7 @@ bool lower_pool(LowerCtx *lc, Node *n) {
   for (uint32_t i = 0; i < p.nd; i++)
     count = MUL(count, border ? counted(lc, &p, i, lc->ax[p.out.at[i]], raw->shape[p.data.at[i]])
                               : te_i64(lc, p.k[i]));
-  if (border)
-    count = expr_max(c, count, te_i64(lc, 1));
+  if (border) count = expr_max(c, count, te_i64(lc, 1));
   const Expr *total = te_load(lc, sum, lc->ax), *by = te_cast(c, acc, count);
   te_out_value(lc, dtype_is_int(acc) ? te_int_div(c, EXPR_DIV, total, by) : DIV(total, by));
   return true;
@@ -187,8 +182,7 @@ static bool read_adaptive(InferCtx *ic, const Node *n, Pool *p, const Expr **siz
   }
   for (uint32_t i = 0; i < p->nd; i++) {
     size[i] = NULL;
-    if (a->output_size.n < 0)
-      continue;
+    if (a->output_size.n < 0) continue;
     int64_t v = a->output_size.at[a->output_size.n == 1 ? 0 : i];
     if (v < 1) {
       infer_error(ic, n, -1, "output_size must be positive but is %lld", (long long)v);
@@ -202,16 +196,13 @@ static bool read_adaptive(InferCtx *ic, const Node *n, Pool *p, const Expr **siz
 const SInfo *infer_adaptive_pool(InferCtx *ic, Node *n) {
   Pool p;
   const Expr *size[WINDOW_MAX];
-  if (!read_adaptive(ic, n, &p, size))
-    return NULL;
+  if (!read_adaptive(ic, n, &p, size)) return NULL;
   const SInfo *x = data_arg(ic, n, p.data.ndim);
-  if (!x || !x->dims)
-    return x ? sinfo_tensor_ndim(ic->c, (int32_t)p.out.ndim, x->dtype) : NULL;
+  if (!x || !x->dims) return x ? sinfo_tensor_ndim(ic->c, (int32_t)p.out.ndim, x->dtype) : NULL;
   const Expr *dims[WINDOW_MAX + 2];
   dims[p.out.n] = x->dims[p.data.n];
   dims[p.out.c] = x->dims[p.data.c];
-  for (uint32_t i = 0; i < p.nd; i++)
-    dims[p.out.at[i]] = size[i] ? size[i] : x->dims[p.data.at[i]];
+  for (uint32_t i = 0; i < p.nd; i++) dims[p.out.at[i]] = size[i] ? size[i] : x->dims[p.data.at[i]];
   return sinfo_tensor(ic->c, dims, p.out.ndim, x->dtype);
 }
 
@@ -231,12 +222,10 @@ bool lower_adaptive_pool(LowerCtx *lc, Node *n) {
   Pool p;
   const Expr *size[WINDOW_MAX], *red[WINDOW_MAX], *one = te_i64(lc, 1);
   bool even[WINDOW_MAX];
-  if (!read_adaptive(&ic, n, &p, size))
-    return false;
+  if (!read_adaptive(&ic, n, &p, size)) return false;
   Buffer *x = te_arg(lc, 0);
   DType acc = te_acc_dtype(x->dtype);
-  if (dtype_is_bool(acc))
-    return te_error(lc, "not defined for bool");
+  if (dtype_is_bool(acc)) return te_error(lc, "not defined for bool");
   uint32_t ndim;
   const Expr *const *shape = te_result_shape(lc, 0, &ndim);
   for (uint32_t i = 0; i < p.nd; i++) {
@@ -264,8 +253,7 @@ bool lower_adaptive_pool(LowerCtx *lc, Node *n) {
     inside = inside ? AND(inside, in) : in;
   }
   const Expr *v = te_cast(c, acc, te_load(lc, x, ix));
-  if (inside)
-    v = expr_if_then_else(c, inside, v, expr_lit(c, acc, 0));
+  if (inside) v = expr_if_then_else(c, inside, v, expr_lit(c, acc, 0));
   Buffer *sum = te_reduce_end(lc, TE_SUM, v);
   te_result_begin(lc, 0, "adaptive_pool_avg");
   const Expr *count = one;

@@ -1,25 +1,19 @@
 /* Reductions over axes.
  *
  * float16 and bfloat16 accumulate in float32. Variance takes two passes: the mean, then the squared
- * distances; E[x^2] - E[x]^2 would cancel. argmax finds the extreme first and then the least position
- * that holds it, two plain reductions that vectorise, in place of one over pairs. */
+ * distances; E[x^2] - E[x]^2 would cancel. argmax finds the extreme first and then the least
+ * position that holds it, two plain reductions that vectorise, in place of one over pairs. */
 #include "ir/ops/scalar.h"
 
 static const SInfo *reduced(InferCtx *ic, Node *n, IntList axes, bool keepdims, DType d) {
   const SInfo *x = infer_tensor_arg(ic, n, 0);
-  if (!x)
-    return NULL;
-  if (!dtype_known(d))
-    d = x->dtype;
+  if (!x) return NULL;
+  if (!dtype_known(d)) d = x->dtype;
   int32_t at[TE_MAX_RANK];
-  if (axes.n > TE_MAX_RANK)
-    return infer_error(ic, n, -1, "too many axes");
-  if (axes.n >= 0 && x->ndim >= 0 && !infer_axes(ic, n, axes, x->ndim, at))
-    return NULL;
-  if (axes.n < 0 && !keepdims)
-    return sinfo_tensor(ic->c, NULL, 0, d);
-  if (x->ndim < 0)
-    return sinfo_tensor_ndim(ic->c, -1, d);
+  if (axes.n > TE_MAX_RANK) return infer_error(ic, n, -1, "too many axes");
+  if (axes.n >= 0 && x->ndim >= 0 && !infer_axes(ic, n, axes, x->ndim, at)) return NULL;
+  if (axes.n < 0 && !keepdims) return sinfo_tensor(ic->c, NULL, 0, d);
+  if (x->ndim < 0) return sinfo_tensor_ndim(ic->c, -1, d);
   bool gone[TE_MAX_RANK] = {false};
   if (x->ndim > TE_MAX_RANK)
     return infer_error(ic, n, 0, "rank %d is above %d", x->ndim, TE_MAX_RANK);
@@ -56,10 +50,8 @@ void te_axes_init(LowerCtx *lc, TeAxes *t, Buffer *x, IntList axes, bool keepdim
   for (int32_t i = 0; i < axes.n; i++)
     t->reduced[axes.at[i] < 0 ? axes.at[i] + x->ndim : axes.at[i]] = true;
   for (uint32_t i = 0; i < x->ndim; i++) {
-    if (t->reduced[i])
-      t->red[t->nred++] = x->shape[i];
-    if (!t->reduced[i] || keepdims)
-      t->out[t->nout++] = t->reduced[i] ? te_i64(lc, 1) : x->shape[i];
+    if (t->reduced[i]) t->red[t->nred++] = x->shape[i];
+    if (!t->reduced[i] || keepdims) t->out[t->nout++] = t->reduced[i] ? te_i64(lc, 1) : x->shape[i];
   }
 }
 
@@ -86,8 +78,7 @@ const Expr *te_axes_result(LowerCtx *lc, const TeAxes *t, Buffer *r, const Expr 
   const Expr *at[TE_MAX_RANK];
   uint32_t out = 0;
   for (uint32_t i = 0; i < t->x->ndim; i++)
-    if (!t->reduced[i] || t->keepdims)
-      at[out++] = t->reduced[i] ? te_i64(lc, 0) : idx[i];
+    if (!t->reduced[i] || t->keepdims) at[out++] = t->reduced[i] ? te_i64(lc, 0) : idx[i];
   return te_load(lc, r, at);
 }
 
@@ -145,10 +136,18 @@ static bool plain(LowerCtx *lc, Node *n, TeReduce r, TeReduce on_bool) {
   return finish(lc, te_reduce_end(lc, dtype_is_bool(d) ? on_bool : r, x));
 }
 
-bool lower_sum(LowerCtx *lc, Node *n) { return plain(lc, n, TE_SUM, TE_ANY); }
-bool lower_prod(LowerCtx *lc, Node *n) { return plain(lc, n, TE_PROD, TE_ALL); }
-bool lower_max(LowerCtx *lc, Node *n) { return plain(lc, n, TE_MAX, TE_ANY); }
-bool lower_min(LowerCtx *lc, Node *n) { return plain(lc, n, TE_MIN, TE_ALL); }
+bool lower_sum(LowerCtx *lc, Node *n) {
+  return plain(lc, n, TE_SUM, TE_ANY);
+}
+bool lower_prod(LowerCtx *lc, Node *n) {
+  return plain(lc, n, TE_PROD, TE_ALL);
+}
+bool lower_max(LowerCtx *lc, Node *n) {
+  return plain(lc, n, TE_MAX, TE_ANY);
+}
+bool lower_min(LowerCtx *lc, Node *n) {
+  return plain(lc, n, TE_MIN, TE_ALL);
+}
 
 static bool begin_moment(LowerCtx *lc, Node *n, TeAxes *t) {
   const sum_attrs *a = n->attrs;
@@ -173,8 +172,7 @@ bool lower_variance(LowerCtx *lc, Node *n) {
 bool lower_std(LowerCtx *lc, Node *n) {
   Context *c = lc->c;
   TeAxes t;
-  if (!begin_moment(lc, n, &t))
-    return false;
+  if (!begin_moment(lc, n, &t)) return false;
   Buffer *v = variance(lc, &t);
   te_result_begin(lc, 0, "std");
   const Expr *e = te_load(lc, v, lc->ax);
@@ -210,5 +208,9 @@ static bool arg_extreme(LowerCtx *lc, Node *n, TeReduce r, TeReduce on_bool) {
   return true;
 }
 
-bool lower_argmax(LowerCtx *lc, Node *n) { return arg_extreme(lc, n, TE_MAX, TE_ANY); }
-bool lower_argmin(LowerCtx *lc, Node *n) { return arg_extreme(lc, n, TE_MIN, TE_ALL); }
+bool lower_argmax(LowerCtx *lc, Node *n) {
+  return arg_extreme(lc, n, TE_MAX, TE_ANY);
+}
+bool lower_argmin(LowerCtx *lc, Node *n) {
+  return arg_extreme(lc, n, TE_MIN, TE_ALL);
+}

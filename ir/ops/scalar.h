@@ -1,5 +1,5 @@
-/* Short forms for the scalar expressions in the rows: they take the context from a variable `c`, and
- * K(v) takes its dtype from `x`. */
+/* Short forms for the scalar expressions in the rows: they take the context from a variable `c`,
+ * and K(v) takes its dtype from `x`. */
 #ifndef RELAXC_IR_OPS_SCALAR_H
 #define RELAXC_IR_OPS_SCALAR_H
 

@@ -8,8 +8,7 @@
 static bool has_marks(InferCtx *ic, const SInfo *s) {
   for (int32_t i = 0; i < s->ndim; i++) {
     int64_t v;
-    if (expr_const_int(ic->c, s->dims[i], &v) && v <= 0)
-      return true;
+    if (expr_const_int(ic->c, s->dims[i], &v) && v <= 0) return true;
   }
   return false;
 }
@@ -30,8 +29,7 @@ static bool resolve_marks(InferCtx *ic, Node *n, const SInfo *x) {
   int64_t v;
   bool empty = expr_const_int(c, total, &v) && v == 0;
   for (int32_t i = 0; i < s->ndim; i++) {
-    if (!expr_const_int(c, d[i], &v) || v > 0)
-      continue;
+    if (!expr_const_int(c, d[i], &v) || v > 0) continue;
     if (v < -1) {
       infer_error(ic, n, 1, "dim %d of the shape is %lld", i, (long long)v);
       return false;
@@ -45,7 +43,8 @@ static bool resolve_marks(InferCtx *ic, Node *n, const SInfo *x) {
     else if (i < x->ndim && !empty)
       d[i] = x->dims[i];
     else if (!empty) {
-      infer_error(ic, n, 1, "dim %d is 0, which keeps a dim, but the operand has rank %d", i, x->ndim);
+      infer_error(ic, n, 1, "dim %d is 0, which keeps a dim, but the operand has rank %d", i,
+                  x->ndim);
       return false;
     }
   }
@@ -82,22 +81,18 @@ const SInfo *infer_reshape(InferCtx *ic, Node *n) {
 
 const SInfo *infer_flatten(InferCtx *ic, Node *n) {
   const SInfo *x = infer_tensor_arg(ic, n, 0);
-  if (!x)
-    return NULL;
-  if (!x->dims)
-    return sinfo_tensor_ndim(ic->c, 1, x->dtype);
+  if (!x) return NULL;
+  if (!x->dims) return sinfo_tensor_ndim(ic->c, 1, x->dtype);
   const Expr *d = expr_product(ic->c, x->dims, (uint32_t)x->ndim);
   return sinfo_tensor(ic->c, &d, 1, x->dtype);
 }
 
 const SInfo *infer_batch_flatten(InferCtx *ic, Node *n) {
   const SInfo *x = infer_tensor_arg(ic, n, 0);
-  if (!x)
-    return NULL;
+  if (!x) return NULL;
   if (x->ndim >= 0 && x->ndim < 2)
     return infer_error(ic, n, 0, "expected rank 2 or more but got %s", infer_shape_text(ic, x));
-  if (!x->dims)
-    return sinfo_tensor_ndim(ic->c, 2, x->dtype);
+  if (!x->dims) return sinfo_tensor_ndim(ic->c, 2, x->dtype);
   const Expr *d[2] = {x->dims[0], expr_product(ic->c, x->dims + 1, (uint32_t)x->ndim - 1)};
   return sinfo_tensor(ic->c, d, 2, x->dtype);
 }
@@ -113,8 +108,7 @@ static void map_group(LowerCtx *lc, Buffer *x, const Expr **idx, uint32_t i, uin
   const Expr *at = te_i64(lc, 0);
   for (uint32_t k = 0; k < b; k++) {
     bool one = expr_is_int(lc->extents[j + k], 1);
-    if (!one)
-      at = ADD(MUL(at, lc->extents[j + k]), lc->ax[j + k]);
+    if (!one) at = ADD(MUL(at, lc->extents[j + k]), lc->ax[j + k]);
   }
   for (uint32_t k = a; k-- > 0;) {
     const Expr *d = x->shape[i + k];
@@ -125,8 +119,7 @@ static void map_group(LowerCtx *lc, Buffer *x, const Expr **idx, uint32_t i, uin
     bool last = true; /* no dim before it is left to hold a rest */
     for (uint32_t m = 0; m < k; m++) last = last && expr_is_int(x->shape[i + m], 1);
     idx[i + k] = last ? at : expr_simplify(c, expr_floormod(c, at, d));
-    if (!last)
-      at = expr_simplify(c, expr_floordiv(c, at, d));
+    if (!last) at = expr_simplify(c, expr_floordiv(c, at, d));
   }
 }
 
@@ -156,8 +149,7 @@ bool lower_reshape(LowerCtx *lc, Node *n) {
           a = p;
           b = sum - p;
         }
-    if (!a)
-      break;
+    if (!a) break;
     map_group(lc, x, idx, i, a, j, b);
     i += a;
     j += b;
@@ -175,18 +167,15 @@ const SInfo *infer_permute_dims(InferCtx *ic, Node *n) {
   const SInfo *x = infer_tensor_arg(ic, n, 0);
   IntList axes = node_attrs(n, permute_dims)->axes;
   int32_t at[TE_MAX_RANK];
-  if (!x)
-    return NULL;
+  if (!x) return NULL;
   if (x->ndim > TE_MAX_RANK)
     return infer_error(ic, n, 0, "rank %d is above %d", x->ndim, TE_MAX_RANK);
   if (axes.n >= 0 && x->ndim < 0)
     return infer_error(ic, n, 0, "axes need an operand of known rank");
   if (axes.n >= 0 && axes.n != x->ndim)
     return infer_error(ic, n, -1, "%d axes are given for a tensor of rank %d", axes.n, x->ndim);
-  if (axes.n >= 0 && !infer_axes(ic, n, axes, x->ndim, at))
-    return NULL;
-  if (!x->dims)
-    return infer_tensor(ic, NULL, x->ndim, x->dtype);
+  if (axes.n >= 0 && !infer_axes(ic, n, axes, x->ndim, at)) return NULL;
+  if (!x->dims) return infer_tensor(ic, NULL, x->ndim, x->dtype);
   const Expr *d[TE_MAX_RANK];
   for (int32_t i = 0; i < x->ndim; i++) d[i] = x->dims[axes.n < 0 ? x->ndim - 1 - i : at[i]];
   const SInfo *r = sinfo_tensor(ic->c, d, (uint32_t)x->ndim, x->dtype);
@@ -211,24 +200,17 @@ const SInfo *infer_expand_dims(InferCtx *ic, Node *n) {
   const SInfo *x = infer_tensor_arg(ic, n, 0);
   IntList axes = node_attrs(n, expand_dims)->axis;
   int32_t at[TE_MAX_RANK];
-  if (!x)
-    return NULL;
-  if (axes.n < 0)
-    return infer_error(ic, n, -1, "the axis is missing");
-  if (axes.n == 0 || x->ndim < 0)
-    return axes.n == 0 ? x : sinfo_tensor_ndim(ic->c, -1, x->dtype);
+  if (!x) return NULL;
+  if (axes.n < 0) return infer_error(ic, n, -1, "the axis is missing");
+  if (axes.n == 0 || x->ndim < 0) return axes.n == 0 ? x : sinfo_tensor_ndim(ic->c, -1, x->dtype);
   int32_t ndim = x->ndim + axes.n;
-  if (ndim > TE_MAX_RANK)
-    return infer_error(ic, n, -1, "rank %d is above %d", ndim, TE_MAX_RANK);
-  if (!infer_axes(ic, n, axes, ndim, at))
-    return NULL;
-  if (!x->dims)
-    return sinfo_tensor_ndim(ic->c, ndim, x->dtype);
+  if (ndim > TE_MAX_RANK) return infer_error(ic, n, -1, "rank %d is above %d", ndim, TE_MAX_RANK);
+  if (!infer_axes(ic, n, axes, ndim, at)) return NULL;
+  if (!x->dims) return sinfo_tensor_ndim(ic->c, ndim, x->dtype);
   const Expr *d[TE_MAX_RANK] = {NULL};
   for (int32_t i = 0; i < axes.n; i++) d[at[i]] = expr_i64(ic->c, 1);
   for (int32_t i = 0, k = 0; i < ndim; i++)
-    if (!d[i])
-      d[i] = x->dims[k++];
+    if (!d[i]) d[i] = x->dims[k++];
   return sinfo_tensor(ic->c, d, (uint32_t)ndim, x->dtype);
 }
 
@@ -236,11 +218,9 @@ const SInfo *infer_expand_dims(InferCtx *ic, Node *n) {
 static int dropped(InferCtx *ic, const SInfo *x, IntList axes, const int32_t *at, int32_t i) {
   int64_t v;
   bool known = expr_const_int(ic->c, x->dims[i], &v);
-  if (axes.n < 0)
-    return known ? v == 1 : -1;
+  if (axes.n < 0) return known ? v == 1 : -1;
   for (int32_t k = 0; k < axes.n; k++)
-    if (at[k] == i)
-      return !known || v == 1;
+    if (at[k] == i) return !known || v == 1;
   return 0;
 }
 
@@ -248,24 +228,18 @@ const SInfo *infer_squeeze(InferCtx *ic, Node *n) {
   const SInfo *x = infer_tensor_arg(ic, n, 0);
   IntList axes = node_attrs(n, squeeze)->axis;
   int32_t at[TE_MAX_RANK];
-  if (!x)
-    return NULL;
-  if (x->ndim < 0)
-    return sinfo_tensor_ndim(ic->c, -1, x->dtype);
+  if (!x) return NULL;
+  if (x->ndim < 0) return sinfo_tensor_ndim(ic->c, -1, x->dtype);
   if (axes.n > TE_MAX_RANK || x->ndim > TE_MAX_RANK)
     return infer_error(ic, n, -1, "rank above %d", TE_MAX_RANK);
-  if (axes.n >= 0 && !infer_axes(ic, n, axes, x->ndim, at))
-    return NULL;
-  if (!x->dims)
-    return sinfo_tensor_ndim(ic->c, axes.n < 0 ? -1 : x->ndim - axes.n, x->dtype);
+  if (axes.n >= 0 && !infer_axes(ic, n, axes, x->ndim, at)) return NULL;
+  if (!x->dims) return sinfo_tensor_ndim(ic->c, axes.n < 0 ? -1 : x->ndim - axes.n, x->dtype);
   const Expr *d[TE_MAX_RANK];
   uint32_t left = 0;
   for (int32_t i = 0; i < x->ndim; i++) {
     int drop = dropped(ic, x, axes, at, i);
-    if (drop < 0)
-      return sinfo_tensor_ndim(ic->c, -1, x->dtype);
-    if (!drop)
-      d[left++] = x->dims[i];
+    if (drop < 0) return sinfo_tensor_ndim(ic->c, -1, x->dtype);
+    if (!drop) d[left++] = x->dims[i];
   }
   return sinfo_tensor(ic->c, d, left, x->dtype);
 }
@@ -275,8 +249,7 @@ bool lower_squeeze(LowerCtx *lc, Node *n) {
   const SInfo *s = node_in(n, 0)->sinfo;
   IntList axes = node_attrs(n, squeeze)->axis;
   int32_t at[TE_MAX_RANK];
-  if (axes.n >= 0 && !infer_axes(&ic, n, axes, s->ndim, at))
-    return false;
+  if (axes.n >= 0 && !infer_axes(&ic, n, axes, s->ndim, at)) return false;
   te_result_begin(lc, 0, "T_squeeze");
   const Expr *idx[TE_MAX_RANK];
   uint32_t k = 0;
@@ -290,8 +263,7 @@ bool lower_squeeze(LowerCtx *lc, Node *n) {
 const SInfo *infer_broadcast_to(InferCtx *ic, Node *n) {
   const SInfo *x = infer_tensor_arg(ic, n, 0);
   const SInfo *r = x ? infer_of_shape(ic, n, 1, x->dtype) : NULL;
-  if (!r || x->ndim < 0 || r->ndim < 0)
-    return r;
+  if (!r || x->ndim < 0 || r->ndim < 0) return r;
   if (x->ndim > r->ndim)
     return infer_error(ic, n, -1, "%s can't be broadcast to rank %d", infer_shape_text(ic, x),
                        r->ndim);
@@ -334,19 +306,15 @@ bool lower_broadcast_to(LowerCtx *lc, Node *n) {
 const SInfo *infer_tile(InferCtx *ic, Node *n) {
   const SInfo *x = infer_tensor_arg(ic, n, 0);
   IntList r = node_attrs(n, tile)->repeats;
-  if (!x || r.n < 0)
-    return x ? infer_error(ic, n, -1, "repeats is missing") : NULL;
-  if (x->ndim < 0)
-    return sinfo_tensor_ndim(ic->c, -1, x->dtype);
+  if (!x || r.n < 0) return x ? infer_error(ic, n, -1, "repeats is missing") : NULL;
+  if (x->ndim < 0) return sinfo_tensor_ndim(ic->c, -1, x->dtype);
   int32_t ndim = r.n > x->ndim ? r.n : x->ndim;
-  if (ndim > TE_MAX_RANK)
-    return infer_error(ic, n, -1, "rank %d is above %d", ndim, TE_MAX_RANK);
+  if (ndim > TE_MAX_RANK) return infer_error(ic, n, -1, "rank %d is above %d", ndim, TE_MAX_RANK);
   for (int32_t i = 0; i < r.n; i++)
     if (r.at[i] < 0)
       return infer_error(ic, n, -1, "repeats must not be negative but one is %lld",
                          (long long)r.at[i]);
-  if (!x->dims)
-    return sinfo_tensor_ndim(ic->c, ndim, x->dtype);
+  if (!x->dims) return sinfo_tensor_ndim(ic->c, ndim, x->dtype);
   const Expr *d[TE_MAX_RANK];
   for (int32_t k = 1; k <= ndim; k++) {
     const Expr *dim = k <= x->ndim ? x->dims[x->ndim - k] : expr_i64(ic->c, 1);
@@ -366,8 +334,9 @@ bool lower_tile(LowerCtx *lc, Node *n) {
     int32_t from_end = (int32_t)(x->ndim - i);
     const Expr *at = lc->ax[lc->nspatial - (uint32_t)from_end];
     bool once = from_end > r.n || r.at[r.n - from_end] == 1;
-    idx[i] = once ? at : expr_is_int(x->shape[i], 1) ? te_i64(lc, 0)
-                                                     : expr_floormod(c, at, x->shape[i]);
+    idx[i] = once                          ? at
+             : expr_is_int(x->shape[i], 1) ? te_i64(lc, 0)
+                                           : expr_floormod(c, at, x->shape[i]);
   }
   te_out(lc, te_spatial_end(lc, te_load(lc, x, idx)));
   return true;
@@ -377,14 +346,12 @@ const SInfo *infer_repeat(InferCtx *ic, Node *n) {
   const SInfo *x = infer_tensor_arg(ic, n, 0);
   const repeat_attrs *a = n->attrs;
   int32_t axis = 0;
-  if (!x)
-    return NULL;
+  if (!x) return NULL;
   if (a->repeats < 0)
-    return infer_error(ic, n, -1, "repeats must not be negative but is %lld", (long long)a->repeats);
-  if (a->axis.has && x->ndim >= 0 && !infer_axis(ic, n, a->axis.v, x->ndim, &axis))
-    return NULL;
-  if (!x->dims)
-    return sinfo_tensor_ndim(ic->c, a->axis.has ? x->ndim : 1, x->dtype);
+    return infer_error(ic, n, -1, "repeats must not be negative but is %lld",
+                       (long long)a->repeats);
+  if (a->axis.has && x->ndim >= 0 && !infer_axis(ic, n, a->axis.v, x->ndim, &axis)) return NULL;
+  if (!x->dims) return sinfo_tensor_ndim(ic->c, a->axis.has ? x->ndim : 1, x->dtype);
   const Expr *times = expr_i64(ic->c, a->repeats);
   if (!a->axis.has) {
     const Expr *d = expr_product(ic->c, x->dims, (uint32_t)x->ndim);

@@ -6,9 +6,13 @@ static const SInfo *unary(InferCtx *ic, Node *n, DType d) {
   return x ? infer_like(ic, x, dtype_known(d) ? d : x->dtype) : NULL;
 }
 
-const SInfo *infer_unary(InferCtx *ic, Node *n) { return unary(ic, n, DT_UNKNOWN); }
+const SInfo *infer_unary(InferCtx *ic, Node *n) {
+  return unary(ic, n, DT_UNKNOWN);
+}
 
-const SInfo *infer_unary_bool(InferCtx *ic, Node *n) { return unary(ic, n, DT_BOOL); }
+const SInfo *infer_unary_bool(InferCtx *ic, Node *n) {
+  return unary(ic, n, DT_BOOL);
+}
 
 const SInfo *infer_unary_float(InferCtx *ic, Node *n) {
   const SInfo *x = infer_tensor_arg(ic, n, 0);
@@ -21,20 +25,16 @@ static const Expr *whole(Context *c, IntrinId f, const Expr *x) {
 }
 
 static const Expr *bits_not(LowerCtx *lc, const Expr *x) {
-  if (dtype_is_bool(x->dtype))
-    return expr_unary(lc->c, EXPR_NOT, x);
-  if (dtype_is_int(x->dtype))
-    return expr_unary(lc->c, EXPR_BITNOT, x);
+  if (dtype_is_bool(x->dtype)) return expr_unary(lc->c, EXPR_NOT, x);
+  if (dtype_is_int(x->dtype)) return expr_unary(lc->c, EXPR_BITNOT, x);
   te_error(lc, "not defined for %s", dtype_name(x->dtype));
   return NULL;
 }
 
 static const Expr *sign_of(Context *c, const Expr *x) {
-  if (dtype_is_bool(x->dtype))
-    return x;
+  if (dtype_is_bool(x->dtype)) return x;
   const Expr *zero_or_nan = dtype_is_float(x->dtype) ? SEL(EQ(x, K(0)), K(0), x) : K(0);
-  if (dtype_is_uint(x->dtype))
-    return SEL(GT(x, K(0)), K(1), K(0));
+  if (dtype_is_uint(x->dtype)) return SEL(GT(x, K(0)), K(1), K(0));
   return SEL(GT(x, K(0)), K(1), SEL(LT(x, K(0)), K(-1), zero_or_nan));
 }
 
@@ -45,7 +45,9 @@ static const Expr *sign_of(Context *c, const Expr *x) {
     (void)c;                                                                                       \
     return scalar;                                                                                 \
   }                                                                                                \
-  bool lower_##id(LowerCtx *lc, Node *n) { return te_unary(lc, n, scalar_##id); }
+  bool lower_##id(LowerCtx *lc, Node *n) {                                                         \
+    return te_unary(lc, n, scalar_##id);                                                           \
+  }
 #define OP(...)
 #include "ir/ops/unary.def"
 #undef OP
@@ -61,7 +63,9 @@ const SInfo *infer_clip(InferCtx *ic, Node *n) {
 static const Expr *bound(Context *c, DType d, const Expr *e) {
   if (dtype_is_int(d) && dtype_is_int(e->dtype) && (d.bits < 64 || dtype_is_uint(d))) {
     int64_t min = dtype_is_uint(d) ? 0 : -(INT64_C(1) << (d.bits - 1));
-    int64_t max = d.bits >= 64 ? INT64_MAX : dtype_is_uint(d) ? (INT64_C(1) << d.bits) - 1 : -(min + 1);
+    int64_t max = d.bits >= 64       ? INT64_MAX
+                  : dtype_is_uint(d) ? (INT64_C(1) << d.bits) - 1
+                                     : -(min + 1);
     e = expr_cast(c, DT_I64, e);
     e = expr_min(c, expr_max(c, e, expr_i64(c, min)), expr_i64(c, max));
   }
@@ -82,8 +86,7 @@ bool lower_clip(LowerCtx *lc, Node *n) {
 /* ---- conversion ---- */
 const SInfo *infer_astype(InferCtx *ic, Node *n) {
   DType d = node_attrs(n, astype)->dtype;
-  if (!dtype_known(d))
-    return infer_error(ic, n, -1, "a dtype must be given");
+  if (!dtype_known(d)) return infer_error(ic, n, -1, "a dtype must be given");
   return unary(ic, n, d);
 }
 
@@ -92,10 +95,14 @@ static const Expr *itself(LowerCtx *lc, const Expr *x) {
   return x;
 }
 
-bool lower_astype(LowerCtx *lc, Node *n) { return te_unary(lc, n, itself); }
+bool lower_astype(LowerCtx *lc, Node *n) {
+  return te_unary(lc, n, itself);
+}
 
 const SInfo *infer_wrap_param(InferCtx *ic, Node *n) {
   return unary(ic, n, node_attrs(n, wrap_param)->dtype);
 }
 
-bool lower_wrap_param(LowerCtx *lc, Node *n) { return te_unary(lc, n, itself); }
+bool lower_wrap_param(LowerCtx *lc, Node *n) {
+  return te_unary(lc, n, itself);
+}

@@ -1,5 +1,5 @@
-/* What the operator groups share beside ir/op.h and ir/te.h: struct info of common forms, reading of
- * shape and prim operands, words for messages. Defined in ir/infer.c and ir/te_util.c. */
+/* What the operator groups share beside ir/op.h and ir/te.h: struct info of common forms, reading
+ * of shape and prim operands, words for messages. Defined in ir/infer.c and ir/te_util.c. */
 #ifndef RELAXC_IR_OPS_UTIL_H
 #define RELAXC_IR_OPS_UTIL_H
 

@@ -18,7 +18,9 @@ bool layout_read(InferCtx *ic, const Node *n, const char *attr, const char *s, u
   if (!ok) {
     infer_error(ic, n, -1, "%s '%s' can't be used: expected %s and %s, each once", attr,
                 s ? s : "None", kernel ? "O, I" : "N, C",
-                nd == 1 ? "W" : nd == 2 ? "H, W" : "D, H, W");
+                nd == 1   ? "W"
+                : nd == 2 ? "H, W"
+                          : "D, H, W");
     return false;
   }
   out->n = (uint32_t)(names[0] - s);
@@ -62,13 +64,13 @@ bool window_read(InferCtx *ic, const Node *n, uint32_t nd, IntList strides, IntL
                 padding.n < 0 ? 0 : padding.n);
     return false;
   }
-  if (!read_list(ic, n, "padding", padding, nd, 0, out->before))
-    return false;
+  if (!read_list(ic, n, "padding", padding, nd, 0, out->before)) return false;
   memcpy(out->after, out->before, sizeof out->after);
   return true;
 }
 
-const Expr *window_extent(InferCtx *ic, const Window *w, uint32_t i, const Expr *dim, const Expr *k) {
+const Expr *window_extent(InferCtx *ic, const Window *w, uint32_t i, const Expr *dim,
+                          const Expr *k) {
   Context *c = ic->c;
   const Expr *one = expr_i64(c, 1);
   const Expr *room = ADD(dim, expr_i64(c, w->before[i] + w->after[i]));
@@ -88,21 +90,18 @@ Buffer *window_pad(LowerCtx *lc, Buffer *b, const Layout *l, const Window *w,
     shape[at] = expr_simplify(c, extents ? extents[i] : own);
     any = any || w->before[i] || !expr_proved_eq(c, shape[at], b->shape[at]);
   }
-  if (!any)
-    return b;
+  if (!any) return b;
   te_spatial_begin(lc, "pad_temp", shape, b->ndim, b->dtype);
   const Expr *idx[TE_MAX_RANK], *inside = NULL;
   for (uint32_t i = 0; i < b->ndim; i++) idx[i] = lc->ax[i];
   for (uint32_t i = 0; i < w->nd; i++) {
     uint32_t at = l->at[i];
     const Expr *lo = te_i64(lc, w->before[i]), *hi = expr_simplify(c, ADD(b->shape[at], lo));
-    if (w->before[i])
-      idx[at] = SUB(lc->ax[at], lo);
+    if (w->before[i]) idx[at] = SUB(lc->ax[at], lo);
     const Expr *in = w->before[i] ? GE(lc->ax[at], lo) : NULL;
     if (!expr_proved_eq(c, shape[at], hi))
       in = in ? AND(in, LT(lc->ax[at], hi)) : LT(lc->ax[at], hi);
-    if (in)
-      inside = inside ? AND(inside, in) : in;
+    if (in) inside = inside ? AND(inside, in) : in;
   }
   const Expr *v = te_load(lc, b, idx);
   return te_spatial_end(lc, inside ? expr_if_then_else(c, inside, v, value) : v);

@@ -36,8 +36,7 @@ static void check_group(void **state) {
   int wrong = 0, ran = 0;
   for (size_t i = 0; i < sizeof probes / sizeof probes[0]; i++) {
     const Probe *p = &probes[i];
-    if (strcmp(p->group, group))
-      continue;
+    if (strcmp(p->group, group)) continue;
     Text type = {0}, words = {0};
     infer_text(p->params, p->expr, &type, &words);
     ran++;
@@ -68,8 +67,7 @@ static void check_words(const char *params, const char *expr, const char *messag
 static void words_name_both_shapes(void **state) {
   (void)state;
   const char *xy = "x: R.Tensor((\"n\", 784), \"float32\"), y: R.Tensor((256,), \"float32\")";
-  check_words(xy, "R.add(x, y)",
-              "error: R.add: operands can't be broadcast: (n, 784) and (256,)");
+  check_words(xy, "R.add(x, y)", "error: R.add: operands can't be broadcast: (n, 784) and (256,)");
   check_words(xy, "R.add(x, y)", "note: dim 1 of the one is 784 but dim 0 of the other is 256");
   check_words(xy, "R.matmul(x, y)", "error: R.matmul: operands don't fit: (n, 784) and (256,)");
   check_words(xy, "R.matmul(x, y)", "note: dim 1 of 'x1' is 784 but dim 0 of 'x2' is 256");
@@ -77,8 +75,9 @@ static void words_name_both_shapes(void **state) {
               "error: R.reshape: (256,) has 256 elements but (3, 5) has 15");
   check_words(xy, "R.sum(x, axis=2)",
               "error: R.sum: axis 2 is out of range for a tensor of rank 2: expected -2 to 1");
-  check_words(xy, "R.concat((x, y))", "error: R.concat: tensors must have the same rank but have 2 "
-                                      "and 1");
+  check_words(xy, "R.concat((x, y))",
+              "error: R.concat: tensors must have the same rank but have 2 "
+              "and 1");
   check_words(xy, "R.exp(R.astype(x, \"int32\"))", "error: R.exp: expected a float tensor for 'x'");
 }
 
@@ -108,7 +107,8 @@ static void calls_substitute(void **state) {
 }
 
 int main(void) {
-#define GROUP(g) {"infer " #g, check_group, NULL, NULL, #g}
+#define GROUP(g)                                                                                   \
+  { "infer " #g, check_group, NULL, NULL, #g }
   const struct CMUnitTest tests[] = {
       GROUP(unary),
       GROUP(binary),

@@ -120,8 +120,8 @@ static void help_shows_the_row(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(rows_are_complete),           cmocka_unit_test(names_are_found),
-      cmocka_unit_test(defaults_are_read),           cmocka_unit_test(attributes_compare_by_value),
+      cmocka_unit_test(rows_are_complete),  cmocka_unit_test(names_are_found),
+      cmocka_unit_test(defaults_are_read),  cmocka_unit_test(attributes_compare_by_value),
       cmocka_unit_test(help_shows_the_row),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -63,9 +63,10 @@ static void contraction_is_canonical(void **state) {
              "                matmul[v_ax0, v_ax1] = T.float32(0.0)\n"
              "            matmul[v_ax0, v_ax1] = matmul[v_ax0, v_ax1] + x1[v_ax0, v_k0] * x2[v_k0, "
              "v_ax1]\n");
-  check_text("x: R.Tensor((1, 3, 8, 8), \"float32\"), w: R.Tensor((4, 3, 3, 3), \"float32\")",
-             "R.nn.conv2d(x, w, padding=1)",
-             "+ pad_temp[v_ax0, v_k0, v_ax2 + v_k1, v_ax3 + v_k2] * weight[v_ax1, v_k0, v_k1, v_k2]\n");
+  check_text(
+      "x: R.Tensor((1, 3, 8, 8), \"float32\"), w: R.Tensor((4, 3, 3, 3), \"float32\")",
+      "R.nn.conv2d(x, w, padding=1)",
+      "+ pad_temp[v_ax0, v_k0, v_ax2 + v_k1, v_ax3 + v_k2] * weight[v_ax1, v_k0, v_k1, v_k2]\n");
 }
 
 static void half_sums_in_float(void **state) {
@@ -78,7 +79,8 @@ static void half_sums_in_float(void **state) {
 static void scalars_follow_tensors(void **state) {
   (void)state;
   Case k; /* n stands bare in no operand, so the function takes it as a number */
-  lower(&k, "x: R.Tensor((\"n\",), \"float32\"), s: R.Shape([\"n\"])", "R.zeros(R.shape([n, 2]), \"int32\")");
+  lower(&k, "x: R.Tensor((\"n\",), \"float32\"), s: R.Shape([\"n\"])",
+        "R.zeros(R.shape([n, 2]), \"int32\")");
   assert_true(k.ok);
   assert_int_equal(k.low.nargs, 1);
   assert_int_equal(k.low.args[0]->op, OP_PRIM_VALUE);
@@ -97,9 +99,10 @@ static void scalars_follow_tensors(void **state) {
 
 static void constants_become_literals(void **state) {
   (void)state;
-  check_text("x: R.Tensor((4,), \"float32\")", "R.multiply(x, R.const(0.5, \"float32\"))",
-             "def multiply(x1: T.Buffer((T.int64(4),), \"float32\"), T_multiply: T.Buffer((T.int64(4),), "
-             "\"float32\"))");
+  check_text(
+      "x: R.Tensor((4,), \"float32\")", "R.multiply(x, R.const(0.5, \"float32\"))",
+      "def multiply(x1: T.Buffer((T.int64(4),), \"float32\"), T_multiply: T.Buffer((T.int64(4),), "
+      "\"float32\"))");
   check_text("x: R.Tensor((4,), \"int32\")", "R.floor_divide(x, R.const(10, \"int32\"))",
              "T_floor_divide[v_ax0] = x1[v_ax0] // 10\n");
 }
