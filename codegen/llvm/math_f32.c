@@ -157,7 +157,8 @@ static Val tanh_full(const Math *m, Val x) {
   Val n, r = reduce_exp(m, matmost(m, madd(m, a, a), 20), &n);
   Val e = mscale1(m, exp_of(m, r), n);
   Val big = msub(m, mk(m, 1), mdiv(m, mk(m, 2), madd(m, e, mk(m, 1))));
-  return msel(m, mcmp(m, LLVMRealOLT, a, mk(m, 0.625)), small, mcopysign(m, big, x));
+  Val y = msel(m, mcmp(m, LLVMRealOLT, a, mk(m, 0.625)), small, big);
+  return mcopysign(m, y, x); /* also for -0 */
 }
 
 static Val sigmoid_full(const Math *m, Val x) {
@@ -187,15 +188,19 @@ static const double cos_p[] = {0.0416666456, -0.00138873095, 2.44324128e-05};
 static const double tan_p[] = {0.333331555,  0.133388668,   0.0534055606,
                                0.0244509391, 0.00308595947, 0.00940583833};
 
-/* x - n pi/2 in float64: 33 bits of pi/2 times n < 2^20 are exact. */
-static Val reduce_trig(const Math *m, Val x, Val *n) {
+/* x - n pi/2 in float64: 33 bits of pi/2 times n < 2^20 are exact. *low: what float32 can't hold.
+ */
+static Val reduce_trig(const Math *m, Val x, Val *n, Val *low) {
   Math d = math_of(m->cg, m->b, m->v, m->lanes, true);
   Val xd = LLVMBuildFPExt(m->b, x, d.ft, ""), nd;
   Val k = mround(&d, mmul(&d, xd, mk(&d, 0.636619772367581343)), &nd);
   Val r = mfma(&d, k, mk(&d, -0x1.921fb544p0), xd);
   r = mfma(&d, k, mk(&d, -0x1.0b4611a626331p-34), r);
   *n = LLVMBuildTrunc(m->b, nd, m->it, "");
-  return LLVMBuildFPTrunc(m->b, r, m->ft, "");
+  Val hi = LLVMBuildFPTrunc(m->b, r, m->ft, "");
+  if (low)
+    *low = LLVMBuildFPTrunc(m->b, msub(&d, r, LLVMBuildFPExt(m->b, hi, d.ft, "")), m->ft, "");
+  return hi;
 }
 
 static Val sin_poly(const Math *m, Val r, Val z) {
@@ -212,9 +217,11 @@ static Val odd_bit(const Math *m, Val n) {
 }
 
 static Val trig_fast(const Math *m, IntrinId id, Val x) {
-  Val n, r = reduce_trig(m, x, &n), z = mmul(m, r, r);
+  Val n, low, r = reduce_trig(m, x, &n, id == INTRIN_tan ? &low : NULL), z = mmul(m, r, r);
   if (id == INTRIN_tan) {
-    Val t = mfma(m, mmul(m, z, r), POLY(m, z, tan_p), r);
+    Val w = mmul(m, mmul(m, z, r), POLY(m, z, tan_p)), t = madd(m, r, w);
+    w = madd(m, w, mfma(m, mmul(m, t, t), low, low)); /* tan' = 1 + tan^2 */
+    t = madd(m, r, w);
     return msel(m, odd_bit(m, n), mdiv(m, mk(m, -1), t), t);
   }
   if (id == INTRIN_cos) n = LLVMBuildAdd(m->b, n, mi(m, 1), "");

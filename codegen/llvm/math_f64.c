@@ -81,7 +81,8 @@ static Val tanh_full(const Math *m, Val x) {
   Val n, r = reduce_exp(m, matmost(m, madd(m, a, a), 42), &n);
   Val e = mscale1(m, exp_of(m, r), n);
   Val big = msub(m, mk(m, 1), mdiv(m, mk(m, 2), madd(m, e, mk(m, 1))));
-  return msel(m, mcmp(m, LLVMRealOLT, a, mk(m, 0.56)), small, mcopysign(m, big, x));
+  Val y = msel(m, mcmp(m, LLVMRealOLT, a, mk(m, 0.56)), small, big);
+  return mcopysign(m, y, x); /* also for -0 */
 }
 
 static Val sigmoid_full(const Math *m, Val x) {
