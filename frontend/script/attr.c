@@ -103,6 +103,56 @@ static const Attr *read_list(Sema *s, const Tree *t, AttrKind kind) {
   return a;
 }
 
+/* T.index_map(lambda i, j: (j, i)) */
+static const Attr *read_index_map(Sema *s, const Tree *t) {
+  const Tree *f = t->n ? t->at[0] : NULL;
+  DType d = DT_I64;
+  for (uint32_t i = 1; i < t->n; i++) {
+    const Tree *a = t->at[i];
+    bool dtype = a->kind == TREE_KEYWORD && strcmp(a->name, "index_dtype") == 0;
+    bool none =
+        a->kind == TREE_KEYWORD && strcmp(a->name, "inverse_index_map") == 0 && tree_is_none(a->b);
+    if (dtype && !sema_dtype(s, a->b, &d)) return NULL;
+    if (!dtype && !none) {
+      sema_error(s, a, "T.index_map takes a lambda and index_dtype only");
+      return NULL;
+    }
+  }
+  if (!f || f->kind != TREE_LAMBDA) {
+    sema_error(s, t, "expected T.index_map(lambda i, j: (j, i))");
+    return NULL;
+  }
+  IndexMap *map = ARENA_NEW(s->m->arena, IndexMap);
+  map->ctx = s->ctx;
+  map->nin = f->n - 1;
+  map->in = ARENA_ARRAY(s->m->arena, Var *, f->n);
+  scope_push(&s->scope);
+  bool ok = true;
+  for (uint32_t i = 0; i < map->nin; i++) {
+    const Tree *p = f->at[i];
+    if (p->kind != TREE_PARAM || p->op || p->at[1]) {
+      sema_error(s, p, "the parameters of an index map are plain names");
+      ok = false;
+      continue;
+    }
+    Var *v = map->in[i] = var_create(s->ctx, p->name, d);
+    v->span = tree_span(s, p);
+    scope_bind(&s->scope, p->name, BIND_VAR, v->span)->var = v;
+  }
+  const Tree *body = f->at[f->n - 1];
+  bool list = body->kind == TREE_TUPLE || body->kind == TREE_LIST;
+  map->nout = list ? body->n : 1;
+  const Expr **out = ARENA_ARRAY(s->m->arena, const Expr *, map->nout + 1);
+  for (uint32_t i = 0; i < map->nout && ok; i++)
+    ok = (out[i] = sema_expr(s, list ? body->at[i] : body)) != NULL;
+  scope_pop(&s->scope, NULL);
+  if (!ok) return NULL;
+  map->out = out;
+  Attr *a = make_attr(s, ATTR_INDEX_MAP);
+  a->map = map;
+  return a;
+}
+
 const Attr *sema_attr_dict(Sema *s, const Tree *t) {
   if (t->kind != TREE_DICT) {
     if (t->kind != TREE_BAD)
@@ -151,6 +201,7 @@ const Attr *sema_attr(Sema *s, const Tree *t) {
   case TREE_CALL: {
     const char *name = tree_dotted(s->ctx, t->a);
     if (!name) break;
+    if (strcmp(name, "T.index_map") == 0) return read_index_map(s, t);
     bool object = strcmp(name, "T.target") == 0 || strncmp(name, "I.", 2) == 0 ||
                   strcmp(name, "R.device_mesh") == 0;
     if (!object) break;
