@@ -142,7 +142,7 @@ $(BUILD)/librelaxrt.a: $(RT_OBJS)
 
 $(BUILD)/librelaxrt.so: $(RT_OBJS)
 	$(CC) -shared -Wl,-soname,librelaxrt.so -Wl,-z,defs -Wl,--version-script=runtime/relaxrt.map \
-	  $(LDFLAGS) -o $@ $^ -lpthreadpool -lpthread -lm
+	  $(LDFLAGS) -o $@ $^ -lpthread -lm
 
 $(BUILD)/san/librelaxrt.a: $(SAN_RT_OBJS)
 	@mkdir -p $(@D)

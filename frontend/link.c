@@ -140,7 +140,6 @@ static const char *const *linker_words(Arena *a, const char *linker, bool driver
   ADD("%s--version-script=%s", wl, map);
   ADD("%s--gc-sections", wl);
   ADD("%s--build-id=none", wl);
-  if (runtime) ADD("-lpthreadpool");
   if (runtime) ADD("-lpthread");
   ADD("-lm");
   ADD("-lc");

@@ -4,15 +4,13 @@
  * don't depend on it; threads take pieces as they come. Failures: of several pieces the first by
  * index wins, whatever the timing. A piece is skipped only when an earlier one has failed already.
  *
- * pthreadpool does the work by default. It is made at the first parallel call; a call that finds it
- * busy (another host thread) or comes from within a piece runs serially, which gives the same
- * results. After fork() the child has no pool threads: it makes a new pool.
+ * The built-in crew (crew.c) does the work by default. A call that finds it busy (another host
+ * thread) or comes from within a piece runs serially, which gives the same results.
  */
 #define _GNU_SOURCE
-#include "runtime/relaxrt.h"
+#include "runtime/crew.h"
 
 #include <pthread.h>
-#include <pthreadpool.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -20,9 +18,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER; /* held while the pool works */
-static pthreadpool_t pool;
-static bool pool_tried;           /* made, or found impossible */
 static atomic_int threads;        /* 0: not yet known */
 static _Thread_local bool inside; /* this thread runs a piece */
 
@@ -63,31 +58,9 @@ int rx_num_threads(void) {
 
 int rx_set_num_threads(int n) {
   if (n < 1 || n > 4096) return rx_fail(RX_ERR_ARGUMENT, "number of threads out of range: %d", n);
-  int status = 0;
-  pthread_mutex_lock(&pool_lock);
-  if (pool_tried)
-    status = rx_fail(RX_ERR_ARGUMENT, "the thread pool is running already");
-  else
-    atomic_store_explicit(&threads, n, memory_order_relaxed);
-  pthread_mutex_unlock(&pool_lock);
-  return status;
-}
-
-static void fork_child(void) {
-  pthread_mutex_init(&pool_lock, NULL);
-  pool = NULL; /* its threads stayed in the parent; its memory is given up */
-  pool_tried = false;
-}
-
-/* The pool, under pool_lock; NULL: run serially. */
-static pthreadpool_t pool_get(void) {
-  static bool fork_hooked;
-  if (!pool_tried) {
-    pool_tried = true;
-    if (!fork_hooked) fork_hooked = pthread_atfork(NULL, NULL, fork_child) == 0;
-    if (rx_num_threads() > 1) pool = pthreadpool_create((size_t)rx_num_threads());
-  }
-  return pool;
+  if (relaxrt_crew_started()) return rx_fail(RX_ERR_ARGUMENT, "the threads are running already");
+  atomic_store_explicit(&threads, n, memory_order_relaxed);
+  return 0;
 }
 
 /* One parallel loop. */
@@ -124,10 +97,6 @@ static void run_task(void *arg, int64_t piece) {
   pthread_mutex_unlock(&l->lock);
 }
 
-static void pool_task(void *arg, size_t piece) {
-  run_task(arg, (int64_t)piece);
-}
-
 static int run_serially(const Loop *l, int64_t pieces) {
   for (int64_t i = 0; i < pieces; i++) {
     int status = run_piece(l, i);
@@ -142,24 +111,16 @@ int rx_parallel_for(RxRangeFn fn, void *ctx, int64_t n, int64_t grain) {
   int64_t pieces = n / grain + (n % grain != 0);
   Loop l = {.fn = fn, .ctx = ctx, .n = n, .grain = grain, .status = 0};
   if (pieces == 1 || inside) return run_serially(&l, pieces);
+  if (!host_run && rx_num_threads() == 1) return run_serially(&l, pieces);
   atomic_init(&l.failed, INT64_MAX);
-  if (host_run) {
-    pthread_mutex_init(&l.lock, NULL);
+  pthread_mutex_init(&l.lock, NULL);
+  bool ran = true;
+  if (host_run)
     host_run(host_user, run_task, &l, pieces);
-  } else {
-    if (rx_num_threads() == 1 || pthread_mutex_trylock(&pool_lock) != 0)
-      return run_serially(&l, pieces);
-    pthreadpool_t p = pool_get();
-    if (!p) {
-      pthread_mutex_unlock(&pool_lock);
-      return run_serially(&l, pieces);
-    }
-    pthread_mutex_init(&l.lock, NULL);
-    /* Denormals stay as the caller has them: no flags. */
-    pthreadpool_parallelize_1d(p, pool_task, &l, (size_t)pieces, 0);
-    pthread_mutex_unlock(&pool_lock);
-  }
+  else
+    ran = relaxrt_crew_run(rx_num_threads(), run_task, &l, pieces);
   pthread_mutex_destroy(&l.lock);
+  if (!ran) return run_serially(&l, pieces);
   if (l.status) memcpy(rx_error_buffer(), l.message, sizeof l.message);
   return l.status;
 }
