@@ -24,6 +24,7 @@ void printer_init(Printer *p, Text *t, Dialect d, Arena *a) {
   map_init(&p->data_names, a);
   map_init(&p->loops, a);
   map_init(&p->const_index, a);
+  map_init(&p->shared, a);
   strmap_init(&p->used, a);
   strmap_init(&p->typevar_names, a);
 }

@@ -63,6 +63,14 @@ static bool is_literal(const Expr *e) {
   return e->kind == EXPR_INT || e->kind == EXPR_FLOAT;
 }
 
+/* Operand i of e, which may be computed on its own terms only. */
+static void print_operand(Printer *p, const Expr *e, uint32_t i, int prec) {
+  if (p->arena && !p->graph && print_is_lazy(e, i) && print_is_big(e->arg[i]))
+    print_shared_expr(p, e->arg[i]);
+  else
+    expr_at(p, e->arg[i], prec);
+}
+
 static void print_args(Printer *p, const Expr *const *a, uint32_t n) {
   for (uint32_t i = 0; i < n; i++) {
     if (i) text_puts(p->t, ", ");
@@ -118,7 +126,7 @@ static void print_binary(Printer *p, const Expr *e, int prec) {
   if (paren) text_putc(p->t, '(');
   expr_at(p, a, cmp ? o.prec + 1 : o.prec);
   text_printf(p->t, " %s ", o.op);
-  expr_at(p, b, o.prec + 1);
+  print_operand(p, e, 1, o.prec + 1);
   if (paren) text_putc(p->t, ')');
 }
 
@@ -160,7 +168,10 @@ static void print_call(Printer *p, const Expr *e) {
     text_printf(p->t, "\"%s\"", dtype_name(e->dtype));
     if (e->n) text_puts(p->t, ", ");
   }
-  print_args(p, e->arg, e->n);
+  for (uint32_t i = 0; i < e->n; i++) {
+    if (i) text_puts(p->t, ", ");
+    print_operand(p, e, i, PREC_NONE);
+  }
   text_putc(p->t, ')');
 }
 
@@ -180,7 +191,7 @@ static void print_let(Printer *p, const Expr *e) {
   uint32_t mark = print_scope_enter(p);
   const char *name = print_define(p, v, v->name);
   text_puts(p->t, "T.Let(");
-  expr_at(p, e->arg[2], PREC_NONE);
+  print_operand(p, e, 2, PREC_NONE);
   text_printf(p->t, ", where={%s: ", name);
   expr_at(p, e->arg[1], PREC_NONE);
   text_puts(p->t, "})");
@@ -202,6 +213,11 @@ static void print_var(Printer *p, const Var *v) {
 
 static void expr_at(Printer *p, const Expr *e, int prec) {
   Text *t = p->t;
+  const char *shared = p->shared_list.n ? map_get(&p->shared, (uint64_t)e->id + 1) : NULL;
+  if (shared) {
+    text_puts(t, shared);
+    return;
+  }
   switch ((ExprKind)e->kind) {
   case EXPR_INT: print_int(p, e); return;
   case EXPR_FLOAT: print_float(p, e); return;

@@ -27,6 +27,8 @@ typedef struct {
   StrMap typevar_names; /* in today's dialect: the variables of the signatures */
   Map data_names; /* data Var* of buffers -> Buffer* that shows it as X.data */
   Map loops;      /* loop Var* -> Stmt* */
+  Map shared;     /* Expr id + 1 -> name that stands for it */
+  VEC(const Expr *) shared_list;
   bool need_cls, cls_done;
   bool uses_R, uses_T, uses_I; /* for the header comments */
   /* constants that go to the metadata section */
@@ -54,6 +56,16 @@ void print_indices(Printer *p, const Expr *const *idx, uint32_t n);
 void print_range(Printer *p, Range r);
 void print_range_end(Printer *p, Range r);
 const char *print_buffer(Printer *p, const Buffer *b);
+
+/* print_share.c: definitions in front of a statement for what its roots share, when their text would
+ * be huge; print_unshare(mark) after it. */
+uint32_t print_share(Printer *p, const Expr *const *roots, uint32_t n, int indent);
+void print_unshare(Printer *p, uint32_t mark);
+/* The same inside an expression, with T.Let. */
+void print_shared_expr(Printer *p, const Expr *e);
+bool print_is_big(const Expr *e);
+/* Operand i is computed only in some cases, or in the scope of a T.Let. */
+bool print_is_lazy(const Expr *e, uint32_t i);
 
 /* print_relax.c */
 void print_sinfo(Printer *p, const SInfo *s);

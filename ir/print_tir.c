@@ -310,6 +310,11 @@ static void print_loop(Printer *p, const Stmt *s, int indent) {
 static void print_store(Printer *p, const Stmt *s, int indent) {
   Text *t = p->t;
   const Buffer *b = s->store.buf;
+  const Expr **roots = ARENA_ARRAY(p->arena, const Expr *, b->ndim + 2);
+  if (b->ndim) memcpy(roots, s->store.idx, b->ndim * sizeof *roots);
+  roots[b->ndim] = s->store.value;
+  roots[b->ndim + 1] = s->store.pred;
+  uint32_t mark = print_share(p, roots, b->ndim + 2, indent);
   text_indent(t, indent);
   text_puts(t, print_buffer(p, b));
   text_puts(t, s->store.pred ? ".vstore([" : "[");
@@ -322,6 +327,7 @@ static void print_store(Printer *p, const Stmt *s, int indent) {
     text_putc(t, ')');
   }
   text_putc(t, '\n');
+  print_unshare(p, mark);
 }
 
 static void print_var_type(Printer *p, const Var *v) {
@@ -342,6 +348,7 @@ static void print_var_type(Printer *p, const Var *v) {
 }
 
 static void print_let(Printer *p, const Stmt *s, int indent) {
+  uint32_t mark = print_share(p, &s->let.value, 1, indent);
   text_indent(p->t, indent);
   Text value = {0};
   Text *t = p->t;
@@ -353,6 +360,7 @@ static void print_let(Printer *p, const Stmt *s, int indent) {
   print_var_type(p, s->let.var);
   text_printf(t, "%s = %s\n", earlier(p) ? "" : "]", text_cstr(&value));
   text_free(&value);
+  print_unshare(p, mark);
 }
 
 static void print_attr_stmt(Printer *p, const Stmt *s, int indent) {
@@ -398,11 +406,13 @@ static void print_assert(Printer *p, const Stmt *s, int indent) {
 
 static void print_eval(Printer *p, const Expr *e, int indent) {
   bool bare = e->kind == EXPR_CALL || e->kind == EXPR_CALL_FUNC;
+  uint32_t mark = print_share(p, &e, 1, indent);
   text_indent(p->t, indent);
   p->uses_T = true;
   if (!bare) text_puts(p->t, "T.evaluate(");
   print_expr(p, e);
   text_puts(p->t, bare ? "\n" : ")\n");
+  print_unshare(p, mark);
 }
 
 void print_stmt(Printer *p, const Stmt *s, int indent) {
@@ -415,17 +425,20 @@ void print_stmt(Printer *p, const Stmt *s, int indent) {
   case STMT_BLOCK: print_block(p, s->block, indent); return;
   case STMT_STORE: print_store(p, s, indent); return;
   case STMT_LET: print_let(p, s, indent); return;
-  case STMT_IF:
+  case STMT_IF: {
+    uint32_t mark = print_share(p, &s->if_.cond, 1, indent);
     text_indent(t, indent);
     text_puts(t, "if ");
     print_expr(p, s->if_.cond);
     text_puts(t, ":\n");
+    print_unshare(p, mark);
     print_body(p, s->if_.then_, indent + 4);
     if (!s->if_.else_) return;
     text_indent(t, indent);
     text_puts(t, "else:\n");
     print_body(p, s->if_.else_, indent + 4);
     return;
+  }
   case STMT_WHILE:
     text_indent(t, indent);
     text_puts(t, "while ");
