@@ -13,7 +13,8 @@
 #include "passes/loop/contraction.h"
 
 #define BLOCK_ROWS 96
-#define PANEL_GROUP 4 /* tiles of columns in one parallel piece */
+#define PANEL_GROUP 4              /* tiles of columns in one parallel piece */
+#define PREFETCH_BYTES (16 * 1024) /* a panel smaller than this isn't prefetched */
 #define UNROLL_K 4
 #define UNROLL_ALL 12 /* steps of inner k axes that are unrolled whole */
 
@@ -23,8 +24,9 @@ typedef struct {
   const Expr *col; /* first column */
   uint32_t height, nv;
   bool guard;
-  bool masked;   /* columns at or after n's extent are off */
-  uint32_t full; /* vectors below this index are whole even if masked */
+  bool masked;        /* columns at or after n's extent are off */
+  uint32_t full;      /* vectors below this index are whole even if masked */
+  const Expr *number; /* of the tile among those of its panel, or NULL: just one */
   Buffer *acc, *va, *vb;
 } Tile;
 
@@ -155,6 +157,26 @@ static Stmt *k_step(Tile *t) {
   return seq_of(em->a, &out);
 }
 
+/* A line of the next panel in each step of the unrolled k loop: all tiles of a panel together bring
+ * in the whole of it while they work on this one. NULL where that isn't worth it. */
+static Stmt *prefetch_panel(Tile *t, const Expr *step) {
+  Kernel *kn = t->kn;
+  Context *c = kn->em->c;
+  int64_t k, w = kn->src.width, line = 64 / (int64_t)dtype_bytes(kn->con->d);
+  if (!kn->src.panels || !t->number) return NULL;
+  if (expr_const_int(c, kn->con->ktotal, &k) && k * w * 4 < PREFETCH_BYTES) return NULL;
+  int64_t tile = (int64_t)t->nv * kn->con->lanes;
+  const Expr *next = expr_floordiv(c, expr_add(c, t->col, i64(c, tile < w ? w : tile)), i64(c, w));
+  next = expr_mul(c, expr_mul(c, next, kn->con->ktotal), i64(c, w));
+  const Expr *steps = expr_simplify(c, expr_floordiv(c, kn->con->ktotal, i64(c, UNROLL_K)));
+  const Expr *at = expr_add(c, expr_mul(c, t->number, steps), step);
+  at = expr_simplify(c, expr_add(c, next, expr_mul(c, at, i64(c, line))));
+  const Expr *load = expr_load(c, kn->src.panels, &at, 1);
+  const Expr *address = expr_call(c, INTRIN_address_of, DT_HANDLE, &load, 1);
+  return stmt_eval(kn->em->a, kn->con->st->span,
+                   expr_call(c, INTRIN_prefetch, DT_UNKNOWN, &address, 1));
+}
+
 /* Loops over k axes [x, nk). */
 static Stmt *k_loops(Tile *t, uint32_t x) {
   Kernel *kn = t->kn;
@@ -189,6 +211,11 @@ static Stmt *k_loops(Tile *t, uint32_t x) {
   emit_bind(em, k->var, expr_simplify(c, at));
   Stmt *body = k_step(t);
   body = loop_of(em->lc, sp, u, four, FOR_UNROLL, body);
+  Stmt *fetch = prefetch_panel(t, v->expr);
+  if (fetch) {
+    Stmt *both[] = {fetch, body};
+    body = stmt_seq(em->a, both, 2);
+  }
   Stmt *main = loop_of(em->lc, sp, v, count, FOR_SERIAL, body);
   if (main) vec_push(em->tmp, &out, main);
   const Expr *rest = expr_simplify(c, expr_sub(c, length, expr_mul(c, count, four)));
@@ -315,6 +342,15 @@ typedef struct {
   bool parallel;
 } Sweep;
 
+/* Rows of a block of A: half of L2. */
+static uint32_t block_rows(const Kernel *kn) {
+  int64_t k = 512, rows;
+  expr_const_int(kn->em->c, kn->con->ktotal, &k);
+  if (kn->kb && k > 768) k = 768;
+  rows = kn->em->s->v->l2_bytes / 2 / ((k > 0 ? k : 1) * (int64_t)dtype_bytes(kn->con->d));
+  return rows < BLOCK_ROWS ? BLOCK_ROWS : rows > 2 * BLOCK_ROWS ? 2 * BLOCK_ROWS : (uint32_t)rows;
+}
+
 /* Tiles of columns [first, first + count) of nv vectors each. */
 static void sweep_columns(Sweep *sw, const Expr *first_col, const Expr *count, uint32_t nv,
                           bool masked, uint32_t full, StmtVec *out) {
@@ -324,7 +360,8 @@ static void sweep_columns(Sweep *sw, const Expr *first_col, const Expr *count, u
   LoopCtx *lc = em->lc;
   Span sp = kn->con->st->span;
   const RowSegment *seg = sw->seg;
-  uint32_t tb = BLOCK_ROWS / seg->height ? BLOCK_ROWS / seg->height : 1;
+  uint32_t tb = block_rows(kn) / seg->height;
+  if (!tb) tb = 1;
   int64_t nt, np;
   bool nt_known = expr_const_int(c, seg->count, &nt), np_known = expr_const_int(c, count, &np);
   if ((nt_known && nt == 0) || (np_known && np == 0)) return;
@@ -362,7 +399,8 @@ static void sweep_columns(Sweep *sw, const Expr *first_col, const Expr *count, u
             .nv = nv,
             .guard = seg->guard,
             .masked = masked,
-            .full = full};
+            .full = full,
+            .number = expr_is_int(tiles, 1) ? NULL : tv->expr};
   const Contraction *con = kn->con;
   Var *rows[MAX_AXES] = {0};
   if (kn->rows_inside) {
