@@ -2,7 +2,7 @@
  *
  * The linker is cc's, or lld's if there is no cc; both get the same words. A version script hides
  * everything but the module's entries and the runtime's. No rpath: the library depends on libc,
- * libm and (with threads) libpthreadpool by name.
+ * libm only.
  */
 #define _GNU_SOURCE
 #include "frontend/link.h"

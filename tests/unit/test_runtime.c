@@ -5,10 +5,13 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <fenv.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "runtime/relaxrt.h"
@@ -148,6 +151,55 @@ static void test_parallel(void **state) {
   check_loops();
 }
 
+/* Several host threads at once: one gets the crew, the others run by themselves. */
+static void *host_main(void *arg) {
+  check_loops();
+  return arg;
+}
+
+static void test_hosts(void **state) {
+  (void)state;
+  pthread_t t[4];
+  for (int i = 0; i < 4; i++) assert_int_equal(pthread_create(&t[i], NULL, host_main, NULL), 0);
+  for (int i = 0; i < 4; i++) assert_int_equal(pthread_join(t[i], NULL), 0);
+}
+
+static void test_fork(void **state) {
+  (void)state;
+  check_loops();
+  pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0) {
+    unsigned char seen[1000] = {0};
+    Range r = {1000, 7, INT64_MAX, seen};
+    int bad = rx_parallel_for(visit, &r, 1000, 7) != 0;
+    for (int i = 0; i < 1000; i++) bad |= seen[i] != 1;
+    _exit(bad);
+  }
+  int status;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+/* Results must depend on the caller's rounding, not on that of the thread which did the piece. */
+static int check_rounding(void *ctx, int64_t begin, int64_t end) {
+  struct timespec pause = {0, 200000};
+  (void)end;
+  (void)nanosleep(&pause, NULL); /* so that others take pieces, too */
+  return fegetround() == *(int *)ctx ? 0 : rx_fail(-1, "piece %d", (int)begin);
+}
+
+static void test_rounding(void **state) {
+  (void)state;
+  static int modes[] = {FE_UPWARD, FE_TONEAREST, FE_DOWNWARD, FE_TONEAREST};
+  for (int i = 0; i < 4; i++) {
+    assert_int_equal(fesetround(modes[i]), 0);
+    int status = rx_parallel_for(check_rounding, &modes[i], 40, 1);
+    assert_int_equal(fesetround(FE_TONEAREST), 0);
+    assert_int_equal(status, 0);
+  }
+}
+
 static void test_weights(void **state) {
   (void)state;
   char path[] = "/tmp/relaxrt-test-XXXXXX";
@@ -203,9 +255,11 @@ static void test_profile(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_error),   cmocka_unit_test(test_workspace),
-      cmocka_unit_test(test_threads), cmocka_unit_test(test_parallel),
-      cmocka_unit_test(test_weights), cmocka_unit_test(test_profile),
+      cmocka_unit_test(test_error),    cmocka_unit_test(test_workspace),
+      cmocka_unit_test(test_threads),  cmocka_unit_test(test_parallel),
+      cmocka_unit_test(test_hosts),    cmocka_unit_test(test_fork),
+      cmocka_unit_test(test_rounding), cmocka_unit_test(test_weights),
+      cmocka_unit_test(test_profile),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
