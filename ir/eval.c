@@ -292,6 +292,17 @@ static Value *eval_call(Frame *f, const Node *n) {
   return prim_run(in, p, args, count, &f->dims, n->span, ret) ? ret : NULL;
 }
 
+/* A frame that knows the dims of p which its first n arguments fix. */
+static void prim_frame(Frame *f, Interp *in, const PrimFunc *p, Value *const *args, uint32_t n) {
+  frame_init(f, in, NULL, NULL);
+  for (uint32_t i = 0; i < n && i < p->nparams; i++) {
+    const Buffer *b = p->param_bufs[i];
+    if (!b && args[i]->kind == VALUE_PRIM) map_setp(&f->dims, p->params[i], args[i]);
+    for (uint32_t k = 0; b && args[i]->kind == VALUE_TENSOR && k < b->ndim; k++)
+      if ((int32_t)k < args[i]->ndim) bind_dim(f, b->shape[k], args[i]->dims[k]);
+  }
+}
+
 static Value *eval_call_tir(Frame *f, const Node *n) {
   Interp *in = f->in;
   const PrimFunc *p = callee_prim(f, n);
@@ -324,8 +335,10 @@ static Value *eval_call_tir(Frame *f, const Node *n) {
   }
   if (total + 1 == p->nparams && attr_get_bool(p->attrs, "relaxc.workspace", false)) {
     int64_t size;
+    Frame dims;
     const Buffer *b = p->param_bufs[total];
-    if (!b || b->ndim != 1 || !dim_of(f, b->shape[0], n->span, &size)) return NULL;
+    prim_frame(&dims, in, p, all, total);
+    if (!b || b->ndim != 1 || !dim_of(&dims, b->shape[0], n->span, &size)) return NULL;
     if (!(all[total++] = new_tensor(f, n->span, b->dtype, &size, 1))) return NULL;
   }
   if (!prim_run(in, p, all, total, &f->dims, n->span, NULL)) return NULL;
@@ -400,15 +413,8 @@ static Value *run_lowered(Frame *f, const Node *n, const Lowered *l) {
   Value **all = ARENA_ARRAY(in->arena, Value *, p->nparams + 1);
   for (uint32_t i = 0; i < l->nargs; i++)
     if (!(all[i] = eval_use(f, l->args[i]))) return NULL;
-  Frame dims = {.in = in, .func = f->func};
-  map_init(&dims.values, in->arena);
-  map_init(&dims.dims, in->arena);
-  for (uint32_t i = 0; i < l->nargs; i++) {
-    const Buffer *b = p->param_bufs[i];
-    if (!b && all[i]->kind == VALUE_PRIM) map_setp(&dims.dims, p->params[i], all[i]);
-    for (uint32_t k = 0; b && all[i]->kind == VALUE_TENSOR && k < b->ndim; k++)
-      bind_dim(&dims, b->shape[k], all[i]->dims[k]);
-  }
+  Frame dims;
+  prim_frame(&dims, in, p, all, l->nargs);
   for (uint32_t i = 0; i < nout; i++) {
     const Buffer *b = p->param_bufs[l->nargs + i];
     int64_t *shape = ARENA_ARRAY(in->arena, int64_t, b->ndim);
@@ -663,15 +669,9 @@ static Value *eval_prim_entry(Interp *in, const PrimFunc *p, Value *const *args,
     return NULL;
   }
   Value **all = ARENA_ARRAY(in->arena, Value *, p->nparams + 1);
-  Frame f = {.in = in};
-  map_init(&f.dims, in->arena);
-  for (uint32_t i = 0; i < n; i++) {
-    all[i] = args[i];
-    const Buffer *b = p->param_bufs[i];
-    if (!b && args[i]->kind == VALUE_PRIM) map_setp(&f.dims, p->params[i], args[i]);
-    for (uint32_t k = 0; b && args[i]->kind == VALUE_TENSOR && k < b->ndim; k++)
-      if ((int32_t)k < args[i]->ndim) bind_dim(&f, b->shape[k], args[i]->dims[k]);
-  }
+  Frame f;
+  if (n) memcpy(all, args, n * sizeof *all);
+  prim_frame(&f, in, p, args, n);
   for (uint32_t i = n; i < p->nparams; i++) {
     const Buffer *b = p->param_bufs[i];
     if (!b) {
