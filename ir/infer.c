@@ -162,6 +162,14 @@ const SInfo *infer_of_shape(InferCtx *ic, const Node *n, uint32_t i, DType d) {
                 infer_type_text(ic, s));
     return NULL;
   }
+  for (int32_t k = 0; s->dims && k < s->ndim; k++) {
+    int64_t v;
+    if (expr_const_int(ic->c, s->dims[k], &v) && v < 0) {
+      infer_error(ic, n, (int)i, "dim %d of '%s' is %lld", k, infer_arg_name(ic, n, i),
+                  (long long)v);
+      return NULL;
+    }
+  }
   if (s->dims) return sinfo_tensor(ic->c, s->dims, (uint32_t)s->ndim, d);
   return sinfo_tensor_var(ic->c, def, s->ndim, d);
 }

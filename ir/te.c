@@ -204,7 +204,7 @@ static bool check_results(LowerCtx *lc) {
 /* ---- stages ---- */
 static void begin(LowerCtx *lc, const char *name, const Expr *const *shape, uint32_t nspatial,
                   DType d, const Expr *const *reduce, uint32_t nreduce) {
-  if (nspatial + nreduce > TE_MAX_RANK) bug("stage '%s' has %u axes", name, nspatial + nreduce);
+  if (nspatial + nreduce > TE_MAX_AXES) bug("stage '%s' has %u axes", name, nspatial + nreduce);
   lc->stage_name = name;
   lc->stage_dtype = d;
   lc->nspatial = nspatial;

@@ -22,6 +22,7 @@
 #include "ir/op.h"
 
 #define TE_MAX_RANK 32
+#define TE_MAX_AXES (2 * TE_MAX_RANK) /* of one stage: result axes and summed ones */
 
 typedef enum { TE_SUM, TE_PROD, TE_MAX, TE_MIN, TE_ALL, TE_ANY } TeReduce;
 
@@ -38,10 +39,10 @@ typedef struct LowerCtx {
   VEC(Stmt *) stages;
   VEC(Var *) scalars; /* scalar parameters (prim operands) */
   /* the stage being built: */
-  Var *axes[TE_MAX_RANK];      /* block axes, spatial first then reduction */
-  const Expr *ax[TE_MAX_RANK]; /* the same as expressions: what hooks index with */
+  Var *axes[TE_MAX_AXES];      /* block axes, spatial first then reduction */
+  const Expr *ax[TE_MAX_AXES]; /* the same as expressions: what hooks index with */
   uint32_t nspatial, nreduce;
-  const Expr *extents[TE_MAX_RANK];
+  const Expr *extents[TE_MAX_AXES];
   const char *stage_name;
   DType stage_dtype;
   Node *composite; /* OPT_COMPOSITE: the node built in place of lc->node */

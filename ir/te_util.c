@@ -46,13 +46,27 @@ void te_out_value(LowerCtx *lc, const Expr *value) {
   te_out(lc, te_spatial_end(lc, te_cast(lc->c, lc->stage_dtype, value)));
 }
 
+void te_assert(LowerCtx *lc, const Expr *cond, const char *fmt, ...) {
+  if (cond->kind == EXPR_INT && cond->i) return;
+  Text t = {0};
+  va_list ap;
+  text_printf(&t, "R.%s: ", node_op(lc->node)->name);
+  va_start(ap, fmt);
+  text_vprintf(&t, fmt, ap);
+  va_end(ap);
+  const char *words = arena_strndup(lc->arena, text_cstr(&t), t.n);
+  text_free(&t);
+  Stmt *s = stmt_assert(lc->arena, lc->node->span, cond, "RuntimeError", words);
+  vec_push(lc->arena, &lc->stages, s);
+}
+
 bool te_need_equal(LowerCtx *lc, const Expr *a, const Expr *b, const char *what) {
-  if (expr_proved_eq(lc->c, a, b)) return true;
   InferCtx ic = {lc->c, lc->m, NULL, lc->arena};
-  te_error(lc, "can't prove that %s agree: %s and %s", what, infer_expr_text(&ic, a),
-           infer_expr_text(&ic, b));
-  diag_note(lc->c->diags, lc->node->span, "R.match_cast states that a dim has some value");
-  return false;
+  if (infer_eq(&ic, a, b)) return true;
+  const char *x = infer_expr_text(&ic, a), *y = infer_expr_text(&ic, b);
+  if (infer_ne(&ic, a, b)) return te_error(lc, "%s differ: %s and %s", what, x, y);
+  te_assert(lc, expr_binary(lc->c, EXPR_EQ, a, b), "%s differ: %s and %s", what, x, y);
+  return true;
 }
 
 DType te_acc_dtype(DType d) {

@@ -152,6 +152,11 @@ const SInfo *infer_eye(InferCtx *ic, Node *n) {
   DType d = dtype_or(n, DT_F32);
   if (!rows || !cols) return sinfo_tensor_ndim(ic->c, 2, d);
   const Expr *dims[2] = {te_cast(ic->c, DT_I64, rows), te_cast(ic->c, DT_I64, cols)};
+  for (uint32_t i = 0; i < 2; i++) {
+    int64_t v;
+    if (expr_const_int(ic->c, dims[i], &v) && v < 0)
+      return infer_error(ic, n, (int)i, "the extent is %lld", (long long)v);
+  }
   return sinfo_tensor(ic->c, dims, 2, d);
 }
 

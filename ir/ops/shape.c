@@ -133,12 +133,9 @@ bool lower_reshape(LowerCtx *lc, Node *n) {
   te_result_begin(lc, 0, "T_reshape");
   const Expr *idx[TE_MAX_RANK];
   uint32_t i = 0, j = 0, nx = x->ndim, nr = lc->nspatial;
-  if (!expr_proved_eq(lc->c, expr_product(lc->c, x->shape, nx),
-                      expr_product(lc->c, lc->extents, nr))) {
-    InferCtx ic = {lc->c, lc->m, NULL, lc->arena};
-    return te_error(lc, "can't prove that %s and %s have equally many elements",
-                    infer_shape_text(&ic, node_in(n, 0)->sinfo), infer_shape_text(&ic, n->sinfo));
-  }
+  if (!te_need_equal(lc, expr_product(lc->c, x->shape, nx), expr_product(lc->c, lc->extents, nr),
+                     "the numbers of elements"))
+    return false;
   while (i < nx && j < nr) {
     uint32_t a = 0, b = 0;
     for (uint32_t sum = 2; !a && sum <= nx - i + nr - j; sum++)
@@ -253,8 +250,13 @@ bool lower_squeeze(LowerCtx *lc, Node *n) {
   te_result_begin(lc, 0, "T_squeeze");
   const Expr *idx[TE_MAX_RANK];
   uint32_t k = 0;
-  for (int32_t i = 0; i < s->ndim; i++)
-    idx[i] = dropped(&ic, s, axes, at, i) ? te_i64(lc, 0) : lc->ax[k++];
+  for (int32_t i = 0; i < s->ndim; i++) {
+    bool drop = dropped(&ic, s, axes, at, i);
+    const Expr *dim = te_arg(lc, 0)->shape[i];
+    if (drop && !te_need_equal(lc, dim, te_i64(lc, 1), "the extent of a squeezed axis and 1"))
+      return false;
+    idx[i] = drop ? te_i64(lc, 0) : lc->ax[k++];
+  }
   te_out(lc, te_spatial_end(lc, te_load(lc, te_arg(lc, 0), idx)));
   return true;
 }
@@ -282,7 +284,7 @@ const SInfo *infer_broadcast_to(InferCtx *ic, Node *n) {
   return r;
 }
 
-/* A dim that is neither 1 nor proved equal may still be 1 at run time: the index is cut to it. */
+/* A dim that is neither 1 nor proved equal must turn out so at run time. */
 bool lower_broadcast_to(LowerCtx *lc, Node *n) {
   Context *c = lc->c;
   Buffer *x = te_arg(lc, 0);
@@ -296,8 +298,13 @@ bool lower_broadcast_to(LowerCtx *lc, Node *n) {
       idx[i] = te_i64(lc, 0);
     else if (expr_proved_eq(c, d, lc->extents[k]))
       idx[i] = lc->ax[k];
-    else
-      idx[i] = expr_min(c, lc->ax[k], SUB(d, te_i64(lc, 1)));
+    else {
+      InferCtx ic = {c, lc->m, NULL, lc->arena};
+      te_assert(lc, OR(EQ(d, te_i64(lc, 1)), EQ(d, lc->extents[k])),
+                "dim %u is %s, which is neither 1 nor %s", i, infer_expr_text(&ic, d),
+                infer_expr_text(&ic, lc->extents[k]));
+      idx[i] = SEL(EQ(d, te_i64(lc, 1)), te_i64(lc, 0), lc->ax[k]);
+    }
   }
   te_out(lc, te_spatial_end(lc, te_load(lc, x, idx)));
   return true;

@@ -64,7 +64,12 @@ DType te_acc_dtype(DType d);
 /* Value conversions of R.astype: floats to integers saturate and NaN gives 0, to bool compares. */
 const Expr *te_cast(Context *c, DType d, const Expr *e);
 const Expr *te_i64(LowerCtx *lc, int64_t v);
-/* Two dims that must be equal for the operator to be right: refuses where that can't be proved. */
+/* A condition that is checked when the prim_func runs, before its stages; such a function is not fused.
+ * Nothing is emitted for a condition that is literally true. */
+void te_assert(LowerCtx *lc, const Expr *cond, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Two dims that must be equal for the operator to be right: refused where they provably differ,
+ * checked at run time where that isn't known. */
 bool te_need_equal(LowerCtx *lc, const Expr *a, const Expr *b, const char *what);
 /* cond ? a : b, folded where cond is a literal. */
 const Expr *te_select(Context *c, const Expr *cond, const Expr *a, const Expr *b);
