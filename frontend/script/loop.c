@@ -302,15 +302,55 @@ static bool declare_var(Sema *s, const Tree *target, const Tree *value) {
 }
 
 static bool refused(Sema *s, const Tree *call, const char *name) {
-  static const char *const names[] = {"allocate",      "allocate_const", "env_thread",
-                                      "launch_thread", "alloc_local",    "alloc_shared",
-                                      "realize",       "comm_reducer"};
+  static const char *const names[] = {"allocate_const", "env_thread",   "launch_thread",
+                                      "alloc_local",    "alloc_shared", "realize",
+                                      "comm_reducer"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (strcmp(name, names[i]) == 0) {
       sema_error(s, call, "T.%s is not supported", name);
       return true;
     }
   return false;
+}
+
+/* p = T.allocate([n], "float32", "global"), the earlier dialect's memory: a flat buffer whose
+ * pointer is p. */
+static Stmt *read_allocate(Sema *s, const Tree *target, const Tree *call) {
+  static const char *const names[] = {"extents", "dtype", "scope"};
+  const Tree *slot[3] = {0};
+  for (uint32_t i = 0; i < call->n; i++) {
+    const Tree *a = call->at[i];
+    uint32_t k = i;
+    if (a->kind == TREE_KEYWORD) {
+      for (k = 0; k < 3 && strcmp(names[k], a->name) != 0;) k++;
+      a = a->b;
+    }
+    if (k < 3) slot[k] = a;
+  }
+  DType d = DT_UNKNOWN;
+  const Tree *l = slot[0];
+  if (target->kind != TREE_NAME || !l || !slot[1] || call->n > 3 ||
+      (l->kind != TREE_LIST && l->kind != TREE_TUPLE)) {
+    sema_error(s, call, "expected p = T.allocate([extent], \"float32\", \"global\")");
+    bind_bad(s, target);
+    return NULL;
+  }
+  const Expr *n = expr_int(s->ctx, DT_I32, 1);
+  for (uint32_t i = 0; i < l->n && n; i++) {
+    const Expr *e = sema_dim(s, l->at[i]);
+    n = e && sema_match_types(s, l, &n, &e) ? expr_mul(s->ctx, n, e) : NULL;
+  }
+  if (!n || !sema_dtype(s, slot[1], &d)) {
+    bind_bad(s, target);
+    return NULL;
+  }
+  const char *scope = "global";
+  if (slot[2] && slot[2]->kind == TREE_STR)
+    scope = strpool_intern(s->ctx->strings, slot[2]->str, slot[2]->n);
+  Buffer *b = buffer_create(s->ctx, target->name, d, &n, 1, scope);
+  b->span = tree_span(s, target);
+  scope_bind(&s->scope, target->name, BIND_VAR, b->span)->var = b->data;
+  return stmt_alloc(s->m->arena, b->span, b);
 }
 
 static Stmt *read_assign(Sema *s, const Tree *t, const Tree *target, const Tree *value) {
@@ -336,6 +376,7 @@ static Stmt *read_assign(Sema *s, const Tree *t, const Tree *target, const Tree 
     return NULL;
   }
   if (m && loop_is_buffer(m)) return loop_read_buffer(s, target, value, m);
+  if (m && strcmp(m, "allocate") == 0) return read_allocate(s, target, value);
   if (m && refused(s, value, m)) {
     bind_bad(s, target);
     return NULL;
@@ -621,9 +662,16 @@ static Stmt *read_with(Sema *s, const Tree *t) {
     scope_pop(&s->scope, "T.attr");
     return read_attr(s, item, call, body);
   }
-  if (t->n == 2 && m && loop_is_buffer(m) && item->b) {
+  bool allocates = m && strcmp(m, "allocate") == 0;
+  bool lets = m && (strcmp(m, "LetStmt") == 0 || strcmp(m, "let") == 0) && call->n >= 1;
+  if (t->n == 2 && m && (loop_is_buffer(m) || allocates || lets) && item->b) {
     scope_push(&s->scope);
-    Stmt *first = loop_read_buffer(s, item->b, call, m);
+    const Expr *value = lets ? sema_expr(s, call->at[0]) : NULL;
+    Stmt *first = allocates                             ? read_allocate(s, item->b, call)
+                  : !lets                               ? loop_read_buffer(s, item->b, call, m)
+                  : value && item->b->kind == TREE_NAME ? make_let(s, item, item->b, value)
+                                                        : NULL;
+    if (lets && !first) bind_bad(s, item->b);
     body = loop_statements(s, t->at[1]);
     scope_pop(&s->scope, "a 'with' statement");
     Stmt *both[2] = {first, body};
