@@ -1,8 +1,8 @@
 /* Structural equality and hash of prim_funcs up to names.
  *
  * Both sides are walked together; a variable or buffer is paired with its counterpart where the two
- * first meet (for buffers after their types and shapes agree) and must meet the same one ever after.
- * The hash numbers them in order of first appearance, hence agrees with that equality.
+ * first meet (for buffers after their types and shapes agree) and must meet the same one ever
+ * after. The hash numbers them in order of first appearance, hence agrees with that equality.
  */
 #include "ir/base/map.h"
 #include "ir/tir.h"

@@ -112,7 +112,8 @@ static bool maps_equal(const IndexMap *x, const IndexMap *y) {
   Arena *a = arena_create();
   Map vars;
   map_init(&vars, a);
-  for (uint32_t i = 0; i < x->nin; i++) map_setp(&vars, x->in[i], (void *)(uintptr_t)y->in[i]->expr);
+  for (uint32_t i = 0; i < x->nin; i++)
+    map_setp(&vars, x->in[i], (void *)(uintptr_t)y->in[i]->expr);
   Subst s = {.c = x->ctx, .vars = &vars};
   bool same = true;
   for (uint32_t i = 0; same && i < x->nout; i++) same = expr_subst(&s, x->out[i]) == y->out[i];
@@ -149,8 +150,8 @@ uint64_t attr_hash(const Attr *x) {
   case ATTR_FLOAT: return hash_mix(h, double_bits(x->f));
   case ATTR_STR: return hash_bytes(x->s, strlen(x->s), h);
   case ATTR_DTYPE:
-    return hash_mix(h, (uint64_t)x->dtype.code << 24 | (uint64_t)x->dtype.bits << 16 |
-                           x->dtype.lanes);
+    return hash_mix(h,
+                    (uint64_t)x->dtype.code << 24 | (uint64_t)x->dtype.bits << 16 | x->dtype.lanes);
   case ATTR_EXPR: return hash_mix(h, x->expr->id);
   case ATTR_INDEX_MAP: return x->map ? hash_mix(h, (uint64_t)x->map->nin << 32 | x->map->nout) : h;
   case ATTR_CALL: h = hash_bytes(x->s, strlen(x->s), h); /* fall through */

@@ -1,5 +1,5 @@
-/* The session: arenas, sources, diagnostics, strings and the three pools, made in the order in which
- * they need each other. */
+/* The session: arenas, sources, diagnostics, strings and the three pools, made in the order in
+ * which they need each other. */
 #include "ir/context.h"
 #include "ir/dim.h"
 #include "ir/expr.h"

@@ -222,7 +222,8 @@ static const Dim *opaque_binary(Context *c, ExprKind k, const Dim *a, const Dim 
   return dim_opaque(c, expr_binary_raw(c, k, dim_expr(c, a, DT_I64), dim_expr(c, b, DT_I64)));
 }
 
-static const Dim *add_scaled(Context *c, const Dim *a, const Dim *b, int64_t scale, bool recombine) {
+static const Dim *add_scaled(Context *c, const Dim *a, const Dim *b, int64_t scale,
+                             bool recombine) {
   Sum s;
   sum_init(&s, 0);
   sum_add(&s, a, 1);
@@ -288,7 +289,7 @@ static const Dim *mul(Context *c, const Dim *a, const Dim *b, bool recombine) {
       const DimAtom **begin = at;
       for (uint32_t p = 0, q = 0; p < x->n || q < y->n;)
         *at++ = q == y->n || (p < x->n && x->atoms[p]->id <= y->atoms[q]->id) ? x->atoms[p++]
-                                                                               : y->atoms[q++];
+                                                                              : y->atoms[q++];
       s.overflow |= __builtin_mul_overflow(x->coef, y->coef, &v);
       sum_term(&s, v, begin, x->n + y->n);
     }

@@ -17,8 +17,8 @@ static const Dim *opaque(Context *c, const Expr *e) {
   const Expr *few[8], **args = e->n <= 8 ? few : xmalloc(e->n * sizeof *args);
   bool changed = false;
   for (uint32_t i = 0; i < e->n; i++) {
-    args[i] = is_index(e->arg[i]->dtype) && e->kind != EXPR_LET ? expr_simplify(c, e->arg[i])
-                                                                : e->arg[i];
+    args[i] =
+        is_index(e->arg[i]->dtype) && e->kind != EXPR_LET ? expr_simplify(c, e->arg[i]) : e->arg[i];
     changed |= args[i] != e->arg[i];
   }
   const Expr *out = changed ? expr_with_args(c, e, args) : e;
@@ -29,8 +29,7 @@ static const Dim *opaque(Context *c, const Expr *e) {
 }
 
 static const Dim *convert(Context *c, const Expr *e) {
-  if (e->kind == EXPR_INT && !(e->dtype.code == DTYPE_UINT && e->i < 0))
-    return dim_const(c, e->i);
+  if (e->kind == EXPR_INT && !(e->dtype.code == DTYPE_UINT && e->i < 0)) return dim_const(c, e->i);
   if (!is_index(e->dtype)) return opaque(c, e);
   const Dim *a = NULL, *b = NULL;
   int64_t lo, hi, k;
@@ -98,10 +97,8 @@ static const Expr *atom_expr(Context *c, const DimAtom *a, DType dtype) {
   switch (a->kind) {
   case ATOM_VAR: return expr_cast(c, dtype, a->var->expr);
   case ATOM_OPAQUE: return expr_cast(c, dtype, a->expr);
-  case ATOM_FLOORDIV:
-    return expr_floordiv(c, dim_expr(c, a->a, dtype), dim_expr(c, a->b, dtype));
-  case ATOM_FLOORMOD:
-    return expr_floormod(c, dim_expr(c, a->a, dtype), dim_expr(c, a->b, dtype));
+  case ATOM_FLOORDIV: return expr_floordiv(c, dim_expr(c, a->a, dtype), dim_expr(c, a->b, dtype));
+  case ATOM_FLOORMOD: return expr_floormod(c, dim_expr(c, a->a, dtype), dim_expr(c, a->b, dtype));
   case ATOM_MIN: return expr_min(c, dim_expr(c, a->a, dtype), dim_expr(c, a->b, dtype));
   case ATOM_MAX: return expr_max(c, dim_expr(c, a->a, dtype), dim_expr(c, a->b, dtype));
   }
@@ -203,12 +200,9 @@ static const Dim *rebuild_atom(Context *c, const Rebuild *r, const DimAtom *a) {
       return expr_dim(c, expr_subst(&s, a->expr));
     }
     return dim_opaque(c, a->expr);
-  case ATOM_FLOORDIV:
-    return dim_floordiv_facts(c, f, rebuild(c, r, a->a), rebuild(c, r, a->b));
-  case ATOM_FLOORMOD:
-    return dim_floormod_facts(c, f, rebuild(c, r, a->a), rebuild(c, r, a->b));
-  case ATOM_MIN:
-    return dim_minmax_facts(c, f, false, rebuild(c, r, a->a), rebuild(c, r, a->b));
+  case ATOM_FLOORDIV: return dim_floordiv_facts(c, f, rebuild(c, r, a->a), rebuild(c, r, a->b));
+  case ATOM_FLOORMOD: return dim_floormod_facts(c, f, rebuild(c, r, a->a), rebuild(c, r, a->b));
+  case ATOM_MIN: return dim_minmax_facts(c, f, false, rebuild(c, r, a->a), rebuild(c, r, a->b));
   case ATOM_MAX: return dim_minmax_facts(c, f, true, rebuild(c, r, a->a), rebuild(c, r, a->b));
   }
   return NULL;

@@ -1,7 +1,7 @@
 /* Dims: the rules of floordiv, floormod, min and max.
  *
- * Laws: every rule is an identity over the integers (divisors are not 0: what divides by zero has no
- * value to preserve); each makes the dim smaller or moves it to the form that is canonical here:
+ * Laws: every rule is an identity over the integers (divisors are not 0: what divides by zero has
+ * no value to preserve); each makes the dim smaller or moves it to the form that is canonical here:
  *   - what divides leaves the quotient: (4n + r) // 4 = n + r // 4, with |coefficients of r| < 4;
  *   - common factors cancel: (2n + 1) // 6 = n // 3, (2n + 1) % 6 = 2 (n % 3) + 1;
  *   - floordiv goes outside: (x // a) // b = x // (a b), (x % (a b)) // a = (x // a) % b;
@@ -277,8 +277,8 @@ const Dim *dim_minmax_facts(Context *c, const Facts *f, bool is_max, const Dim *
     bool drop = false;
     for (uint32_t j = 0; j < kept && !drop; j++) drop = dominated(c, f, is_max, at[i], at[j]);
     for (uint32_t j = i + 1; j < n && !drop; j++)
-      drop = at[i] == at[j] || (dominated(c, f, is_max, at[i], at[j]) &&
-                                !dominated(c, f, is_max, at[j], at[i]));
+      drop = at[i] == at[j] ||
+             (dominated(c, f, is_max, at[i], at[j]) && !dominated(c, f, is_max, at[j], at[i]));
     if (!drop) at[kept++] = at[i];
   }
   /* min(x + 1, y + 1) = min(x, y) + 1 */

@@ -33,7 +33,8 @@ const Dim *dim_try_add(Context *c, const Dim *a, const Dim *b, int64_t scale_b);
 const Dim *dim_try_mul(Context *c, const Dim *a, const Dim *b);
 /* Coefficient of a product in d, 0 when it does not occur. */
 int64_t dim_coef(const Dim *d, const DimTerm *t);
-/* t / by when the product `by` divides t: coefficient and the atoms left, in out (room for t->n). */
+/* t / by when the product `by` divides t: coefficient and the atoms left, in out (room for t->n).
+ */
 bool term_divide(const DimTerm *t, const DimTerm *by, int64_t *coef, const DimAtom **out,
                  uint32_t *n);
 

@@ -1,8 +1,8 @@
 /* Expressions: the pool that interns them, and their constructors.
  *
- * Hash-consing: a constructor fills a candidate, looks it up by kind, type, payload and operand ids,
- * and copies it into the session arena only when it is new. Hashes stand beside the pointers, so
- * that a probe touches an expression only when the hash agrees. Folding is in ir/fold.c.
+ * Hash-consing: a constructor fills a candidate, looks it up by kind, type, payload and operand
+ * ids, and copies it into the session arena only when it is new. Hashes stand beside the pointers,
+ * so that a probe touches an expression only when the hash agrees. Folding is in ir/fold.c.
  */
 #include "ir/expr.h"
 #include "ir/dim.h"
@@ -182,7 +182,8 @@ const Expr *expr_buf_data(Context *c, struct Buffer *b) {
 static const Expr *literal_as(Context *c, const Expr *e, DType d) {
   const Expr *l = expr_literal(e);
   if (!l || l->kind != EXPR_INT || dtype_is_bool(l->dtype)) return NULL;
-  if (l->dtype.code == DTYPE_UINT && dtype_is_float(d)) return expr_float(c, d, (double)(uint64_t)l->i);
+  if (l->dtype.code == DTYPE_UINT && dtype_is_float(d))
+    return expr_float(c, d, (double)(uint64_t)l->i);
   return expr_int(c, dtype_scalar(d), l->i);
 }
 

@@ -1,7 +1,7 @@
 /* Facts and the prover.
  *
- * Bounds are intervals, saturating at the ends of int64. To prove d >= 0 the prover replaces what it
- * doesn't know by its worst case, one thing after the other, until the interval decides: a loop
+ * Bounds are intervals, saturating at the ends of int64. To prove d >= 0 the prover replaces what
+ * it doesn't know by its worst case, one thing after the other, until the interval decides: a loop
  * variable by the end of its range that makes d smallest, floordiv and floormod by the bounds of
  * their definition, min and max by each operand. Each step is exact or pessimistic, hence sound.
  */

@@ -166,7 +166,8 @@ const Expr *fold_cast(Context *c, DType d, const Expr *a) {
     if (dtype_is_float(d) && dtype_is_uint(l->dtype))
       return expr_float(c, d, (double)(uint64_t)l->i);
     /* A 64-bit integer through double to float32 would round twice. */
-    if (dtype_is_float(d) && d.bits < 64 && (l->i > (INT64_C(1) << 53) || l->i < -(INT64_C(1) << 53)))
+    if (dtype_is_float(d) && d.bits < 64 &&
+        (l->i > (INT64_C(1) << 53) || l->i < -(INT64_C(1) << 53)))
       return NULL;
     return expr_int(c, d, l->i);
   }

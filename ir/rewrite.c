@@ -1,8 +1,8 @@
 /* Traversal and rewriting of expressions: every shared subexpression once.
  *
  * Expressions are DAGs that can be exponentially larger as trees, so each walk keeps a set of ids
- * seen (a map to the replacement in rewriters). The table starts on the stack; most expressions have
- * fewer than 50 nodes and cost no allocation.
+ * seen (a map to the replacement in rewriters). The table starts on the stack; most expressions
+ * have fewer than 50 nodes and cost no allocation.
  */
 #include "ir/expr.h"
 #include "ir/tir.h"

@@ -1,8 +1,8 @@
 /* The pass table and its runner.
  *
- * Before anything runs the whole pipeline is checked: each pass's needs must hold, given by the module
- * as it is (found by looking at it, so that text of any level can go on from there) or by passes
- * before. Around each pass the runner prints, times, verifies and compares, as asked.
+ * Before anything runs the whole pipeline is checked: each pass's needs must hold, given by the
+ * module as it is (found by looking at it, so that text of any level can go on from there) or by
+ * passes before. Around each pass the runner prints, times, verifies and compares, as asked.
  */
 #include "passes/pass.h"
 #include "ir/op.h"
@@ -234,8 +234,7 @@ static void print_times(const StepVec *steps, const double *ms, uint32_t n) {
 
 /* With a function filter, what a pass makes belongs to what later passes may touch. */
 static void adopt_new(const Module *m, uint32_t before, StrMap *only) {
-  for (uint32_t i = before; i < m->globals.n; i++)
-    strmap_set(only, m->globals.at[i]->name, only);
+  for (uint32_t i = before; i < m->globals.n; i++) strmap_set(only, m->globals.at[i]->name, only);
 }
 
 static bool run_step(Module *m, const PipelineOptions *o, const Step *s, StrMap *only) {
@@ -274,7 +273,8 @@ static bool run_steps(Module *m, const PipelineOptions *o, const StepVec *steps,
   for (uint32_t i = 0; i < n && ok; i++) {
     const Step *s = &steps->at[i];
     const PassInfo *p = &pass_table[s->pass];
-    if (is_listed(o->print_before, o->nprint_before, p->name)) print_module(m, o, "before", p->name);
+    if (is_listed(o->print_before, o->nprint_before, p->name))
+      print_module(m, o, "before", p->name);
     text_clear(&before);
     if (o->print_changed) module_print(&before, m, (Dialect)o->dialect);
     double t = now_ms();

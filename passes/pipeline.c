@@ -1,7 +1,7 @@
 /* Pipelines as text: "LegalizeOps, FuseOps(fuse_opt_level=2), DeadCodeElimination@main".
  *
- * Option values are JSON (read by cJSON), also None, True and False. Options are checked against the
- * pass table's text "name: type = default, ...".
+ * Option values are JSON (read by cJSON), also None, True and False. Options are checked against
+ * the pass table's text "name: type = default, ...".
  */
 #include "passes/pipeline.h"
 #include <cjson/cJSON.h>
@@ -176,8 +176,8 @@ bool pipeline_parse(Context *c, const char *text, StepVec *out) {
       const char *names[PASS_COUNT];
       for (int i = 0; i < PASS_COUNT; i++) names[i] = pass_table[i].name;
       const char *near = text_nearest(name, names, PASS_COUNT);
-      diag_error(c->diags, SPAN_NONE, "unknown pass '%s'%s%s%s", name, near ? "; did you mean '" : "",
-                 near ? near : "", near ? "'?" : "");
+      diag_error(c->diags, SPAN_NONE, "unknown pass '%s'%s%s%s", name,
+                 near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
       r.failed = true;
     }
     if (*r.at == '@') {

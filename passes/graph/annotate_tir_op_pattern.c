@@ -1,5 +1,5 @@
-/* AnnotateTIROpPattern: classifies prim_funcs by their loops (passes/graph/pattern.h) and stores the
- * result as function attribute op_pattern for FuseOps.
+/* AnnotateTIROpPattern: classifies prim_funcs by their loops (passes/graph/pattern.h) and stores
+ * the result as function attribute op_pattern for FuseOps.
  *
  *   before: @T.prim_func def relu(...)
  *   after:  @T.prim_func def relu(...): T.func_attr({"op_pattern": 0})

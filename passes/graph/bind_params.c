@@ -4,8 +4,8 @@
  *   after:  def main(x: R.Tensor((n, 4))), w a constant
  *
  * Tensors come from --weights by the parameter's name. Each must have the parameter's dtype and
- * shape (a symbolic dim takes the tensor's value); a tensor whose name no parameter has is an error,
- * and with attribute num_input so is a parameter behind the inputs without a tensor.
+ * shape (a symbolic dim takes the tensor's value); a tensor whose name no parameter has is an
+ * error, and with attribute num_input so is a parameter behind the inputs without a tensor.
  */
 #include "passes/graph/graph.h"
 #include <string.h>
@@ -46,9 +46,9 @@ static bool check(Bind *x, const Func *f, const Node *p, const ConstData *d, con
   if (!ok) {
     sinfo_print(&want, p->sinfo);
     sinfo_print(&got, have);
-    diag_error(x->pc->c->diags, p->span,
-               "tensor '%s' of %s is %s but parameter '%s' of '%s' is %s", d->name ? d->name : p->name,
-               x->file, text_cstr(&got), p->name, f->name, text_cstr(&want));
+    diag_error(x->pc->c->diags, p->span, "tensor '%s' of %s is %s but parameter '%s' of '%s' is %s",
+               d->name ? d->name : p->name, x->file, text_cstr(&got), p->name, f->name,
+               text_cstr(&want));
   }
   text_free(&why);
   text_free(&want);
@@ -85,8 +85,7 @@ static bool bind_function(Bind *x, Func *f) {
   }
   if (bound) func_collect_dims(f);
   if (inputs > (int64_t)f->nparams && ok) /* all that is left are inputs */
-    f->attrs = attr_with(func_arena(f), f->attrs, "num_input",
-                         attr_int(func_arena(f), f->nparams));
+    f->attrs = attr_with(func_arena(f), f->attrs, "num_input", attr_int(func_arena(f), f->nparams));
   return ok;
 }
 
@@ -111,8 +110,8 @@ bool pass_bind_params(PassCtx *pc) {
     if (strmap_has(&x.used, name)) continue;
     const char *names[512];
     size_t n = 0;
-    module_each(pc->m, g)
-      for (uint32_t k = 0; g->kind == GLOBAL_FUNC && k < g->func->nparams && n < 512; k++)
+    module_each(pc->m, g) for (uint32_t k = 0;
+                               g->kind == GLOBAL_FUNC && k < g->func->nparams && n < 512; k++)
         names[n++] = g->func->params[k]->name;
     const char *near = text_nearest(name, names, n);
     diag_error(pc->c->diags, SPAN_NONE, "tensor '%s' of %s: no parameter has this name%s%s%s", name,

@@ -1,4 +1,5 @@
-/* DeadCodeElimination: drops unused pure bindings, empty blocks, and functions that no entry reaches.
+/* DeadCodeElimination: drops unused pure bindings, empty blocks, and functions that no entry
+ * reaches.
  *
  *   before: a = R.exp(x); b = R.add(x, x); return b
  *   after:  b = R.add(x, x); return b
@@ -106,8 +107,8 @@ static void reach_all(Reach *r) {
     stmt_walk(g->prim->body, reach_stmt, r);
     /* the other instruction sets' versions of it */
     module_each(r->m, v) if (v->kind == GLOBAL_PRIM &&
-                             strcmp(attr_get_str(v->prim->attrs, "relaxc.variant_of", ""), g->name) == 0)
-        reach(r, v->name);
+                             strcmp(attr_get_str(v->prim->attrs, "relaxc.variant_of", ""),
+                                    g->name) == 0) reach(r, v->name);
   }
 }
 

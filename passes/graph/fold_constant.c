@@ -174,7 +174,8 @@ static bool affine(Context *c, const Map *vars, const SBlock *b, const Expr *at,
     int64_t span;
     if (extent[i] == 0) continue;
     if (__builtin_mul_overflow(stride[i], extent[i] - 1, &span)) return false;
-    if (span < 0 ? __builtin_add_overflow(low, span, &low) : __builtin_add_overflow(last, span, &last))
+    if (span < 0 ? __builtin_add_overflow(low, span, &low)
+                 : __builtin_add_overflow(last, span, &last))
       return false;
   }
   return low >= 0 && last < elems;

@@ -136,8 +136,7 @@ static void make_body(Move *x, const NodeVec *g) {
 static const char *group_name(Move *x, const NodeVec *g) {
   Text t = {0};
   text_puts(&t, "fused");
-  for (uint32_t k = 0; k < g->n && t.n < 80; k++)
-    text_printf(&t, "_%s", node_in(g->at[k], 0)->str);
+  for (uint32_t k = 0; k < g->n && t.n < 80; k++) text_printf(&t, "_%s", node_in(g->at[k], 0)->str);
   const char *name = module_unique_name(x->pc->m, text_cstr(&t));
   text_free(&t);
   return name;

@@ -59,7 +59,8 @@ static bool payload_same(const Node *a, const Node *b) {
 
 bool node_same(const Node *a, const Node *b) {
   if (a == b) return true;
-  if (a->op != b->op || a->nin != b->nin || a->sinfo != b->sinfo || !payload_same(a, b)) return false;
+  if (a->op != b->op || a->nin != b->nin || a->sinfo != b->sinfo || !payload_same(a, b))
+    return false;
   for (uint32_t i = 0; i < a->nin; i++) {
     const Node *x = node_in(a, i), *y = node_in(b, i);
     if (x != y && !(is_floating(x) && is_floating(y) && node_same(x, y))) return false;

@@ -32,7 +32,8 @@ void func_seqs(Arena *a, Func *f, SeqVec *out);
  * n is outside of s. For a floating node: of its position nothing is known, NULL. */
 Node *node_in_seq(Node *n, const Seq *s);
 
-/* Uses of `from` become uses of `to`, which gets visible outside of its dataflow block if needed. */
+/* Uses of `from` become uses of `to`, which gets visible outside of its dataflow block if needed.
+ */
 void graph_replace(Node *from, Node *to);
 /* Puts floating `n` in the place of bound `old`: position, name, uses, visibility; deletes old. */
 void graph_take_place(Node *old, Node *n);

@@ -1,4 +1,5 @@
-/* LegalizeOps: each operator becomes a call_tir of a prim_func that states its tensor-level meaning.
+/* LegalizeOps: each operator becomes a call_tir of a prim_func that states its tensor-level
+ * meaning.
  *
  *   before: y = R.nn.relu(x)
  *   after:  y = R.call_tir(cls.relu, (x,), out_ty=R.Tensor((n, 4), dtype="float32"))

@@ -10,7 +10,8 @@
 static bool infer_missing(Module *m, Node *n) {
   bool ok = true;
   for (uint32_t i = 0; i < n->nin; i++)
-    if (!node_in(n, i)->block && node_in(n, i)->op != OP_PARAM) ok &= infer_missing(m, node_in(n, i));
+    if (!node_in(n, i)->block && node_in(n, i)->op != OP_PARAM)
+      ok &= infer_missing(m, node_in(n, i));
   return n->sinfo ? ok : node_infer(m, NULL, n) && ok;
 }
 

@@ -16,9 +16,9 @@ enum {
 
 typedef struct {
   uint8_t kind;
-  bool contraction;     /* holds a sum of products of different accesses (matmul, convolution) */
-  bool reshape;         /* one input, one output, same order of elements */
-  uint32_t ninputs;     /* buffers that are read and not written, scalars included, in order */
+  bool contraction; /* holds a sum of products of different accesses (matmul, convolution) */
+  bool reshape;     /* one input, one output, same order of elements */
+  uint32_t ninputs; /* buffers that are read and not written, scalars included, in order */
   uint32_t noutputs;
   const uint8_t *reads; /* per parameter: how the result reads it (a PATTERN_*) */
 } TirPattern;

@@ -5,8 +5,9 @@
  *   after:  y = R.memory.view(x, R.shape([2, 8]))
  *
  * That the copy keeps the order is proved from its index map (passes/graph/pattern.h). Tensors are
- * never overwritten at this level, so a view may stand for a copy anywhere; the memory planner keeps
- * the viewed tensor alive, and a result that is a view of a parameter is copied at the border.
+ * never overwritten at this level, so a view may stand for a copy anywhere; the memory planner
+ * keeps the viewed tensor alive, and a result that is a view of a parameter is copied at the
+ * border.
  */
 #include "passes/graph/graph.h"
 #include "passes/graph/pattern.h"

@@ -4,12 +4,12 @@
  *   after:  s = R.memory.alloc_storage(R.shape([size]), 0, R.str("global"), R.dtype("uint8"))
  *           a = R.memory.alloc_tensor(s, 0, shape, dtype); b the same once a is dead
  *
- * Linear scan per sequence: a tensor lives from its allocation to the last use of any value that may
- * share its memory (views, tuples, results of branches). Of the storages that are free the planner
- * takes one of equal size, else the smallest that is provably large enough, else it enlarges the one
- * that is provably closest, else makes the size the maximum of both. Sizes are byte counts as Dims,
- * so that n * 4 fits where n * 4 + 64 did. What leaves the sequence stays R.builtin.alloc_tensor: a
- * function's result is written straight into the caller's buffer.
+ * Linear scan per sequence: a tensor lives from its allocation to the last use of any value that
+ * may share its memory (views, tuples, results of branches). Of the storages that are free the
+ * planner takes one of equal size, else the smallest that is provably large enough, else it
+ * enlarges the one that is provably closest, else makes the size the maximum of both. Sizes are
+ * byte counts as Dims, so that n * 4 fits where n * 4 + 64 did. What leaves the sequence stays
+ * R.builtin.alloc_tensor: a function's result is written straight into the caller's buffer.
  */
 #include "passes/graph/graph.h"
 
@@ -90,8 +90,7 @@ static void collect(Plan *p) {
   Context *c = p->pc->c;
   uint32_t at = 0;
   for (BindingBlock *b = p->seq->first; b; b = b->next)
-    for (Node *n = b->first; n; n = n->next)
-      map_setp(&p->position, n, (void *)(uintptr_t)++at);
+    for (Node *n = b->first; n; n = n->next) map_setp(&p->position, n, (void *)(uintptr_t)++at);
   at = 0;
   for (BindingBlock *b = p->seq->first; b; b = b->next)
     for (Node *n = b->first; n; n = n->next, at++) {

@@ -49,9 +49,8 @@ static int64_t eval(const World *w, const Expr *e, bool *ok) {
 }
 
 static const Expr *grow(World *w, int depth) {
-  static const ExprKind kinds[] = {EXPR_ADD,      EXPR_ADD,      EXPR_SUB, EXPR_MUL,
-                                   EXPR_FLOORDIV, EXPR_FLOORMOD, EXPR_MIN, EXPR_MAX,
-                                   EXPR_FLOORDIV, EXPR_FLOORMOD};
+  static const ExprKind kinds[] = {EXPR_ADD,      EXPR_ADD, EXPR_SUB, EXPR_MUL,      EXPR_FLOORDIV,
+                                   EXPR_FLOORMOD, EXPR_MIN, EXPR_MAX, EXPR_FLOORDIV, EXPR_FLOORMOD};
   if (depth == 0 || next(w, 6) == 0) {
     if (next(w, 3) == 0) return expr_i64(w->c, (int64_t)next(w, 17) - 4);
     return w->v[next(w, NVARS)]->expr;

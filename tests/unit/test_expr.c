@@ -107,12 +107,12 @@ static void types(void **state) {
     const char *type;
     double v;
     uint32_t bits;
-  } cases[] = {{"float16", 1.0, 0x3c00},       {"float16", 65504, 0x7bff},
-               {"float16", 65520, 0x7c00},     {"float16", 5.9604644775390625e-08, 1},
-               {"float16", 2.98e-08, 0},       {"float16", -0.0, 0x8000},
+  } cases[] = {{"float16", 1.0, 0x3c00},         {"float16", 65504, 0x7bff},
+               {"float16", 65520, 0x7c00},       {"float16", 5.9604644775390625e-08, 1},
+               {"float16", 2.98e-08, 0},         {"float16", -0.0, 0x8000},
                {"bfloat16", 1.00390625, 0x3f80}, {"bfloat16", 1.01171875, 0x3f82},
-               {"float8_e4m3fn", 448, 0x7e},   {"float8_e4m3fn", 500, 0x7f},
-               {"float8_e5m2", 57344, 0x7b},   {"float8_e5m2", 1e9, 0x7c},
+               {"float8_e4m3fn", 448, 0x7e},     {"float8_e4m3fn", 500, 0x7f},
+               {"float8_e5m2", 57344, 0x7b},     {"float8_e5m2", 1e9, 0x7c},
                {"float32", 1.0, 0x3f800000}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     uint8_t word[8] = {0};
@@ -149,7 +149,8 @@ static void attributes(void **state) {
 /* B[i] = A[i] + 1 over n */
 static PrimFunc *add_one(const char *name, double by) {
   Arena *a = c->arena;
-  Var *n = var_create_dim(c, "n"), *i = var_create(c, "i", DT_I64), *vi = var_create(c, "vi", DT_I64);
+  Var *n = var_create_dim(c, "n"), *i = var_create(c, "i", DT_I64),
+      *vi = var_create(c, "vi", DT_I64);
   PrimFunc *f = ARENA_NEW(a, PrimFunc);
   f->name = name;
   f->nparams = 2;
@@ -157,7 +158,8 @@ static PrimFunc *add_one(const char *name, double by) {
   f->param_bufs = ARENA_ARRAY(a, Buffer *, 2);
   for (int k = 0; k < 2; k++) {
     f->params[k] = var_create(c, k ? "b" : "a", DT_HANDLE);
-    f->param_bufs[k] = buffer_create(c, k ? "B" : "A", DT_F32, (const Expr *[]){n->expr}, 1, "global");
+    f->param_bufs[k] =
+        buffer_create(c, k ? "B" : "A", DT_F32, (const Expr *[]){n->expr}, 1, "global");
   }
   primfunc_collect_dims(c, a, f);
   const Expr *at = vi->expr;
@@ -171,8 +173,8 @@ static PrimFunc *add_one(const char *name, double by) {
   sblock_derive_regions(c, a, b);
   SBlock *root = ARENA_NEW(a, SBlock);
   root->name = "root";
-  root->body = stmt_for(a, SPAN_NONE, i, expr_i64(c, 0), n->expr, FOR_SERIAL,
-                        stmt_block(a, SPAN_NONE, b));
+  root->body =
+      stmt_for(a, SPAN_NONE, i, expr_i64(c, 0), n->expr, FOR_SERIAL, stmt_block(a, SPAN_NONE, b));
   f->body = stmt_block(a, SPAN_NONE, root);
   f->s_tir = true;
   return f;

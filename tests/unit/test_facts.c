@@ -1,4 +1,5 @@
-/* The prover on questions that the passes ask. Expected answers by hand. (Random ones: test_dim.c) */
+/* The prover on questions that the passes ask. Expected answers by hand. (Random ones: test_dim.c)
+ */
 #include "tests/unit/unit.h"
 #include "ir/facts.h"
 
