@@ -570,6 +570,22 @@ static LLVMValueRef logical(Fn *fn, const Expr *e) {
 static LLVMValueRef shuffle(Fn *fn, const Expr *e) {
   Cg *cg = fn->cg;
   const Expr *pick = e->arg[e->n - 1];
+  /* one or two vectors of one width, as they come from loads: one instruction */
+  uint32_t nvec = e->n - 1, width = e->arg[0]->dtype.lanes;
+  if (nvec <= 2 && width > 1 && pick->n > 1 && (nvec == 1 || e->arg[1]->dtype.lanes == width)) {
+    LLVMValueRef lanes[64];
+    uint32_t n = 0;
+    for (int64_t k; n < pick->n && n < 64 && expr_const_int(fn->c, pick->arg[n], &k) && k >= 0 &&
+                    k < (int64_t)(nvec * width);
+         n++)
+      lanes[n] = LLVMConstInt(LLVMInt32TypeInContext(LLVMGetTypeContext(cg->i64)),
+                              (unsigned long long)k, false);
+    if (n == pick->n) {
+      LLVMValueRef x = fn_expr(fn, e->arg[0]);
+      LLVMValueRef y = nvec == 2 ? fn_expr(fn, e->arg[1]) : LLVMGetPoison(LLVMTypeOf(x));
+      return LLVMBuildShuffleVector(fn->b, x, y, LLVMConstVector(lanes, n), "");
+    }
+  }
   LLVMValueRef r = LLVMGetPoison(cg_reg_type(cg, e->dtype));
   for (uint32_t i = 0; i < pick->n; i++) {
     int64_t k;

@@ -458,6 +458,34 @@ static const Expr *read_vector(Sema *s, const Tree *t, bool ramp) {
   return lanes == 1 ? a : expr_ramp(s->ctx, a, b, (uint32_t)lanes);
 }
 
+/* T.Shuffle([vectors], [lanes]) */
+static const Expr *read_shuffle(Sema *s, const Tree *t) {
+  if (!want_args(s, t, 2, 2)) return NULL;
+  const Tree *v = t->at[0], *l = t->at[1];
+  if (v->kind != TREE_LIST || l->kind != TREE_LIST || v->n == 0 || l->n == 0 || l->n > 65535) {
+    sema_error(s, t, "expected T.Shuffle([vectors], [lanes])");
+    return NULL;
+  }
+  Arena *a = s->ctx->arena;
+  const Expr **vecs = ARENA_ARRAY(a, const Expr *, v->n);
+  int64_t *lanes = ARENA_ARRAY(a, int64_t, l->n), total = 0;
+  for (uint32_t i = 0; i < v->n; i++) {
+    vecs[i] = sema_expr(s, v->at[i]);
+    if (!vecs[i]) return NULL;
+    if (!dtype_eq(dtype_scalar(vecs[i]->dtype), dtype_scalar(vecs[0]->dtype))) {
+      sema_error(s, v->at[i], "the vectors of a shuffle must have one element type");
+      return NULL;
+    }
+    total += vecs[i]->dtype.lanes;
+  }
+  for (uint32_t i = 0; i < l->n; i++)
+    if (!tree_const_int(l->at[i], &lanes[i]) || lanes[i] < 0 || lanes[i] >= total) {
+      sema_error(s, l->at[i], "a lane of a shuffle must be a constant below %lld", (long long)total);
+      return NULL;
+    }
+  return expr_shuffle(s->ctx, vecs, v->n, lanes, l->n);
+}
+
 /* The value as a condition. */
 static const Expr *read_bool(Sema *s, const Tree *t) {
   const Expr *e = sema_expr(s, t);
@@ -620,6 +648,7 @@ static const Expr *read_t_call(Sema *s, const Tree *t, const char *name) {
   if (strcmp(name, "Ramp") == 0 || strcmp(name, "ramp") == 0) return read_vector(s, t, true);
   if (strcmp(name, "Broadcast") == 0 || strcmp(name, "broadcast") == 0)
     return read_vector(s, t, false);
+  if (strcmp(name, "Shuffle") == 0) return read_shuffle(s, t);
   if (strcmp(name, "Let") == 0) return read_let(s, t);
   int f = intrin_find(name);
   if (f < 0) {
