@@ -107,6 +107,12 @@ static const Expr *b_vector(Tile *t, const Expr *j, bool whole) {
   } else { /* it covers several: constant after unrolling */
     panel = expr_add(c, expr_floordiv(c, t->col, i64(c, w)), expr_floordiv(c, jl, i64(c, w)));
     lane = expr_floormod(c, jl, i64(c, w));
+    /* Vectors beyond the last panel are masked off at the end; their loads stay inside. */
+    int64_t n;
+    if (!whole && !expr_const_int(c, con->n.extent, &n)) {
+      const Expr *last = expr_sub(c, expr_ceildiv(c, con->n.extent, w), i64(c, 1));
+      panel = expr_min(c, panel, expr_simplify(c, last));
+    }
   }
   const Expr *row = expr_add(c, expr_mul(c, panel, con->ktotal), k);
   const Expr *off = expr_simplify(c, expr_add(c, expr_mul(c, row, i64(c, w)), lane));
