@@ -62,7 +62,8 @@ char *access_at(Machine *m, const Access *a) {
   int64_t off = 0;
   bool ok = true;
   for (uint32_t i = 0; i < a->n && ok; i++) {
-    int64_t x = EVAL_I(a->idx[i]);
+    uint32_t slot = a->idx_slot[i];
+    int64_t x = slot != UINT32_MAX ? m->slots[slot].i : EVAL_I(a->idx[i]);
     if (m->failed)
       ok = false;
     else if (x < 0 || x >= v->shape[i])
@@ -419,6 +420,9 @@ const Access *compile_access(Compiler *k, const Buffer *b, const Expr *const *id
   const Code **codes = ARENA_ARRAY(k->arena, const Code *, n);
   for (uint32_t i = 0; i < n; i++) codes[i] = compile_expr(k, idx[i]);
   a->idx = codes;
+  uint32_t *slots = ARENA_ARRAY(k->arena, uint32_t, n);
+  for (uint32_t i = 0; i < n; i++) slots[i] = codes[i]->i == var_i ? codes[i]->slot : UINT32_MAX;
+  a->idx_slot = slots;
   if (pred) a->pred = compile_expr(k, pred);
   return a;
 }

@@ -40,7 +40,8 @@ typedef struct {
   size_t bytes;        /* of one lane */
   const Buffer *buf;
   const Code *const *idx;
-  const Code *pred; /* lane mask or NULL */
+  const uint32_t *idx_slot; /* slot of an index that is a scalar variable, else UINT32_MAX */
+  const Code *pred;         /* lane mask or NULL */
 } Access;
 
 struct Code {

@@ -17,10 +17,13 @@ typedef struct {
 } MatchStep;
 
 typedef struct {
-  uint32_t niters;
+  uint32_t niters; /* axes with values of their own; one bound to a loop variable is its slot */
   uint32_t *slots;
-  bool *reduce;
-  const Code **value, **min;
+  const Code **value;
+  const Code **fixed;   /* reduction axes: their first value, taken in init_only; else NULL */
+  uint32_t nchecks;     /* with init: all reduction axes */
+  uint32_t *check_slots;
+  const Code **check_min;
   const Code *predicate;
   uint32_t nallocs, nmatches;
   uint32_t *allocs;
@@ -146,19 +149,29 @@ static void compile_block(Compiler *k, const Stmt *s, Step *p) {
   const SBlock *b = s->block;
   BlockStep *q = ARENA_NEW(k->arena, BlockStep);
   p->block = q;
-  q->niters = b->niters;
   q->slots = ARENA_ARRAY(k->arena, uint32_t, b->niters);
-  q->reduce = ARENA_ARRAY(k->arena, bool, b->niters);
   q->value = ARENA_ARRAY(k->arena, const Code *, b->niters);
-  q->min = ARENA_ARRAY(k->arena, const Code *, b->niters);
+  q->fixed = ARENA_ARRAY(k->arena, const Code *, b->niters);
+  q->check_slots = ARENA_ARRAY(k->arena, uint32_t, b->niters);
+  q->check_min = ARENA_ARRAY(k->arena, const Code *, b->niters);
+  if (b->predicate) q->predicate = compile_root(k, b->predicate);
   for (uint32_t i = 0; i < b->niters; i++) {
     const BlockIter *it = &b->iters[i];
-    q->value[i] = compile_root(k, it->value);
-    q->min[i] = compile_root(k, it->dom.min);
-    q->reduce[i] = it->kind == ITER_REDUCE;
+    const Code *min = compile_root(k, it->dom.min);
+    uintptr_t loop = it->value->kind == EXPR_VAR && dtype_eq(it->value->dtype, it->var->dtype)
+                         ? (uintptr_t)map_getp(&k->code->slots, it->value->var)
+                         : 0;
+    if (loop) {
+      map_setp(&k->code->slots, it->var, (void *)loop);
+    } else {
+      q->value[q->niters] = compile_root(k, it->value);
+      q->fixed[q->niters] = it->kind == ITER_REDUCE ? min : NULL;
+      q->slots[q->niters++] = compile_slot(k, it->var);
+    }
+    if (it->kind != ITER_REDUCE || !b->init) continue;
+    q->check_min[q->nchecks] = min;
+    q->check_slots[q->nchecks++] = compile_slot(k, it->var);
   }
-  if (b->predicate) q->predicate = compile_root(k, b->predicate);
-  for (uint32_t i = 0; i < b->niters; i++) q->slots[i] = compile_slot(k, b->iters[i].var);
   q->nallocs = b->nallocs;
   q->allocs = ARENA_ARRAY(k->arena, uint32_t, b->nallocs);
   for (uint32_t i = 0; i < b->nallocs; i++) q->allocs[i] = new_view(k, b->allocs[i]);
@@ -502,25 +515,15 @@ static Run run_loop(Machine *m, const Step *s) {
 
 static Run run_block(Machine *m, const Step *s) {
   const BlockStep *b = s->block;
-  bool first = true;
-  Slot small[16];
-  Slot *values = b->niters > 16 ? xmalloc(b->niters * sizeof *values) : small;
   for (uint32_t i = 0; i < b->niters; i++) {
     machine_next(m);
-    if (m->init_only && b->reduce[i]) {
-      values[i].i = EVAL_I(b->min[i]);
-      continue;
-    }
-    values[i] = code_eval(m, b->value[i]);
-    if (b->reduce[i] && b->init) first &= values[i].i == EVAL_I(b->min[i]);
+    const Code *c = m->init_only && b->fixed[i] ? b->fixed[i] : b->value[i];
+    m->slots[b->slots[i]] = code_eval(m, c);
   }
-  bool on = !m->failed;
-  if (on && b->predicate) {
-    machine_next(m);
-    on = EVAL_I(b->predicate);
-  }
-  for (uint32_t i = 0; i < b->niters; i++) m->slots[b->slots[i]] = values[i];
-  if (values != small) free(values);
+  bool on = true, first = true;
+  if (b->predicate) on = index_of(m, b->predicate);
+  for (uint32_t i = 0; i < b->nchecks && first && !m->init_only; i++)
+    first = m->slots[b->check_slots[i]].i == EVAL_I(b->check_min[i]);
   if (m->failed) return RUN_FAILED;
   if (!on) return RUN_ON;
   for (uint32_t i = 0; i < b->nallocs; i++)
