@@ -47,7 +47,7 @@ def run_lit(build, paths, env, jobs):
     report = os.path.join(build, "tests", "lit.json")
     if os.path.exists(report):
         os.remove(report)
-    r = subprocess.run([lit, "-v", "-q", "--no-progress-bar", f"-j{jobs}", "--timeout=600", "-o",
+    r = subprocess.run([lit, "-q", "-v", "--no-progress-bar", f"-j{jobs}", "--timeout=600", "-o",
                         report] + paths, env=env, cwd=ROOT)
     if not os.path.exists(report):
         # No test below the path is lit's only quiet way out.
