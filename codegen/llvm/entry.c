@@ -369,7 +369,14 @@ static void allocate_output(Entry *e, uint32_t i, LLVMValueRef *t, LLVMValueRef 
   LLVMValueRef dims[MAX_RANK];
   uint32_t n = out_dims(e, v, dims);
   LLVMValueRef bytes = cg_i64(cg, (int64_t)dtype_bytes(v->dtype));
-  for (uint32_t k = 0; k < n; k++) bytes = cg_mul(fn->b, bytes, dims[k]);
+  LLVMValueRef negative = LLVMConstNull(cg->i1);
+  for (uint32_t k = 0; k < n; k++) {
+    bytes = cg_mul(fn->b, bytes, dims[k]);
+    LLVMValueRef below = LLVMBuildICmp(fn->b, LLVMIntSLT, dims[k], cg_i64(cg, 0), "");
+    negative = LLVMBuildOr(fn->b, negative, below, "");
+  }
+  /* Two negative dims, or one beside a 0, still have a product that looks like a size. */
+  bytes = LLVMBuildSelect(fn->b, negative, cg_i64(cg, -1), bytes, "");
   Branch b = branch_open(fn, LLVMBuildLoad2(fn->b, cg->i1, fresh[i], ""));
   LLVMValueRef p = allocate(e, bytes);
   LLVMBasicBlockRef bad = fn_block(fn, "nomem"), good = fn_block(fn, "");

@@ -193,7 +193,11 @@ bool lower_pad(LowerCtx *lc, Node *n) {
     idx[i] = lo ? SUB(lc->ax[i], te_i64(lc, lo)) : lc->ax[i];
     if (!lo && !hi) continue;
     if (strcmp(mode, "constant")) {
-      idx[i] = border_index(lc, mode, idx[i], b->shape[i]);
+      int64_t least = strcmp(mode, "reflect") ? 1 : (lo > hi ? lo : hi) + 1;
+      const Expr *dim = b->shape[i], *enough = te_i64(lc, least);
+      if (prove_le(c, NULL, expr_dim(c, enough), expr_dim(c, dim)) != PROOF_YES)
+        te_assert(lc, GE(dim, enough), "axis %u has fewer than %lld elements", i, (long long)least);
+      idx[i] = border_index(lc, mode, idx[i], dim);
       continue;
     }
     const Expr *top = expr_simplify(c, ADD(b->shape[i], te_i64(lc, lo)));
