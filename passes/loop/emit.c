@@ -217,10 +217,9 @@ void emit_store(Emit *em, const Stage *st, const Lanes *ln, Buffer *buf, const E
   if (ln->var) {
     Vec v;
     vec_init(&v, em->c, em->tmp, ln->var, ln->base, ln->lanes, ln->mask);
-    const Expr *r = vec_expr(&v, expr_load(em->c, buf, &off, 1));
-    if (r->kind != EXPR_LOAD || r->arg[0]->dtype.lanes == 1)
-      bug("lanes of a stage store to one place");
-    s = stmt_store(em->a, st->span, buf, &r->arg[0], value);
+    const Expr *at = vec_position(&v, off);
+    if (at->dtype.lanes == 1) bug("lanes of a stage store to one place");
+    s = stmt_store(em->a, st->span, buf, &at, value);
     s->store.pred = ln->mask;
   }
   vec_push(em->tmp, out, s);
@@ -263,7 +262,7 @@ static void score_access(Score *sc, const Buffer *b, const Expr *const *idx) {
     sc->score += 4;
     return;
   }
-  sc->score -= 6;
+  sc->score -= k && dim_is_const(k, &v) && v == 2 ? 1 : 6;
   if (sc->other) {
     const Dim *o = stride_of(sc->em->lc, sc->st, d, sc->other);
     if (o && dim_is_const(o, &v) && v == 1) sc->unit_other = true;
@@ -292,6 +291,13 @@ static bool can_horizontal(const Stage *st) {
   return st->red == RED_ADD || st->red == RED_MAX || st->red == RED_MIN;
 }
 
+static uint32_t stage_lanes(Emit *em, const Stage *st) {
+  Group one = {.stages = (Stage *[]){(Stage *)st}, .n = 1};
+  DType wide, narrow;
+  group_types(em->s, &one, &wide, &narrow);
+  return variant_lanes(em->s->v, wide);
+}
+
 /* The inner axis that st vectorises over, or -1. */
 static int32_t best_inner(Emit *em, const Stage *st, const Axis *inner, uint32_t n, uint32_t nsp,
                           int32_t *score) {
@@ -300,6 +306,9 @@ static int32_t best_inner(Emit *em, const Stage *st, const Axis *inner, uint32_t
   for (uint32_t i = 0; i < n; i++) {
     if (i >= nsp && !can_horizontal(st)) continue;
     int32_t sc = score_axis(em, st, &inner[i]);
+    int64_t e; /* few lanes, and a sum over them for each element */
+    if (i >= nsp && expr_const_int(em->c, inner[i].extent, &e) && e < (int64_t)stage_lanes(em, st))
+      sc -= 12;
     if (sc > *score || (best < 0 && sc > -3 && sc > -1000)) {
       best = (int32_t)i;
       *score = sc;
@@ -402,13 +411,6 @@ static void emit_chunks(Emit *em, const Axis *ax, uint32_t full, uint32_t unroll
 }
 
 /* ---- one stage ---- */
-
-static uint32_t stage_lanes(Emit *em, const Stage *st) {
-  Group one = {.stages = (Stage *[]){(Stage *)st}, .n = 1};
-  DType wide, narrow;
-  group_types(em->s, &one, &wide, &narrow);
-  return variant_lanes(em->s->v, wide);
-}
 
 static const Expr *zero_index(Context *c) {
   return i64(c, 0);
@@ -820,7 +822,9 @@ void group_emit(Sched *s, Group *g, StmtVec *out) {
   StmtVec body = {0};
   Body b = {inside >= 0 ? &g->outer[inside] : NULL};
   Span span = g->stages[0]->span;
-  if (vec) {
+  if (inside >= 0 && transpose_emit(&em, vec, &g->outer[inside], &body)) {
+    /* done */
+  } else if (vec) {
     int64_t per = 0;
     for (uint32_t i = 0; i < g->n; i++) per += static_work(&em, g->stages[i], vec->var);
     int64_t grain = parallel && !nl ? PARALLEL_WORK / 2 / (per > 0 ? per : 1) + 1 : 0;

@@ -52,6 +52,12 @@ void emit_collapse(Emit *em);
 /* Binds an axis to a value for what is emitted next. */
 void emit_bind(Emit *em, Var *axis, const Expr *value);
 bool emit_can_mask(const Variant *v, DType d);
+/* ---- transpose.c ---- */
+/* rows[0..n), n vectors of n lanes, become the columns (as variables that `out` binds). */
+void transpose_rows(Emit *em, Span span, const Expr **rows, uint32_t n, StmtVec *out);
+/* The group's single stage, stored contiguously along v from loads contiguous along u, by tiles
+ * turned in registers. False: no such form, nothing was emitted. */
+bool transpose_emit(Emit *em, const Axis *v, const Axis *u, StmtVec *out);
 /* Widest and narrowest element among the buffers that the group touches. */
 void group_types(Sched *s, const Group *g, DType *widest, DType *narrowest);
 

@@ -53,6 +53,8 @@ void vec_init(Vec *v, Context *c, Arena *a, Var *var, const Expr *base, uint32_t
 const Expr *vec_expr(Vec *v, const Expr *e);
 /* The same, broadcast to all lanes if scalar. */
 const Expr *vec_full(Vec *v, const Expr *e);
+/* The lane form of an index of an access: a RAMP where it is linear in var. */
+const Expr *vec_position(Vec *v, const Expr *index);
 /* Whether a scalar expression has a vector form at all. */
 bool vec_possible(const Expr *e);
 /* Stores, lets, conditions and uniform loops; NULL when s has no vector form. */

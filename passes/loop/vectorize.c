@@ -73,6 +73,43 @@ static const Expr *vec_index(Vec *v, const Expr *e) {
   return expr_ramp(v->c, base, stride, v->lanes);
 }
 
+/* Every second element: two contiguous loads and a shuffle; between them just the elements from the
+ * first to the last are read. NULL when it isn't that. */
+static const Expr *vec_load_pairs(Vec *v, struct Buffer *buf, const Expr **idx, uint32_t n) {
+  Context *c = v->c;
+  uint32_t lanes = v->lanes;
+  const Expr *r = idx[n - 1];
+  if (v->lazy || r->kind != EXPR_RAMP || !expr_is_int(r->arg[1], 2) || lanes < 4 || lanes > 64 ||
+      !dtype_eq(dtype_scalar(r->dtype), DT_I64))
+    return NULL;
+  for (uint32_t i = 0; i + 1 < n; i++)
+    if (is_vector(idx[i])) return NULL;
+  const Expr *end = NULL;
+  if (v->mask) {
+    if (v->mask->kind != EXPR_CALL || v->mask->intrin != INTRIN_get_active_lane_mask) return NULL;
+    const Expr *left = expr_sub(c, v->mask->arg[1], v->mask->arg[0]);
+    end = expr_simplify(c, expr_sub(c, expr_mul(c, left, expr_i64(c, 2)), expr_i64(c, 1)));
+  }
+  const Expr *half[2];
+  const Expr **at = ARENA_ARRAY(v->a, const Expr *, n);
+  memcpy(at, idx, n * sizeof *at);
+  for (int h = 0; h < 2; h++) {
+    const Expr *skip = expr_i64(c, h ? lanes - 1 : 0);
+    const Expr *base = expr_simplify(c, expr_add(c, r->arg[0], skip));
+    at[n - 1] = expr_ramp(c, base, expr_i64(c, 1), lanes);
+    half[h] = end ? expr_load_pred(c, buf, at, n, lane_mask(c, skip, end, lanes))
+                  : expr_load(c, buf, at, n);
+  }
+  int64_t picks[64];
+  for (uint32_t i = 0; i < lanes; i++)
+    picks[i] = i < lanes / 2 ? 2 * i : 2 * i - (lanes - 1) + lanes;
+  return expr_shuffle(c, half, 2, picks, lanes);
+}
+
+const Expr *vec_position(Vec *v, const Expr *index) {
+  return vec_index(v, index);
+}
+
 static const Expr *vec_load(Vec *v, const Expr *e) {
   const Expr **idx = ARENA_ARRAY(v->a, const Expr *, e->n + 1);
   if (e->has_pred) {
@@ -89,6 +126,8 @@ static const Expr *vec_load(Vec *v, const Expr *e) {
     idx[e->n - 1] = full(v, idx[e->n - 1]); /* no lane may be there to read it */
   }
   if (e->buf->dtype.lanes > 1) v->failed = true;
+  const Expr *pairs = vec_load_pairs(v, e->buf, idx, e->n);
+  if (pairs) return pairs;
   return v->mask ? expr_load_pred(v->c, e->buf, idx, e->n, v->mask)
                  : expr_load(v->c, e->buf, idx, e->n);
 }
