@@ -21,6 +21,7 @@ void printer_init(Printer *p, Text *t, Dialect d, Arena *a) {
   *p = (Printer){.t = t, .d = d, .arena = a};
   map_init(&p->names, a);
   map_init(&p->declared, a);
+  map_init(&p->prim_params, a);
   map_init(&p->data_names, a);
   map_init(&p->loops, a);
   map_init(&p->const_index, a);
@@ -34,6 +35,7 @@ static void printer_begin_func(Printer *p) {
   static const char *const reserved[] = {"I", "T", "R", "cls", "tvm", "metadata", "TypeVar"};
   map_init(&p->names, p->arena);
   map_init(&p->declared, p->arena);
+  map_init(&p->prim_params, p->arena);
   map_init(&p->data_names, p->arena);
   map_init(&p->loops, p->arena);
   strmap_init(&p->used, p->arena);

@@ -15,6 +15,7 @@ typedef enum {
 typedef struct {
   Text *t;
   Dialect d;
+  Context *ctx; /* of the function being printed, or NULL */
   Arena *arena; /* scratch of this print; NULL: variables print by their plain names */
   bool graph;   /* graph level: int64 literals are bare; else int32 ones */
   QuoteMode quote;
@@ -25,6 +26,7 @@ typedef struct {
   Map declared;  /* symbolic Vars whose T.int64() line isn't needed any more (value not NULL) */
   VarVec pending; /* Vars met that aren't declared yet */
   StrMap typevar_names; /* in today's dialect: the variables of the signatures */
+  Map prim_params; /* Vars that are prim parameters of the function */
   Map data_names; /* data Var* of buffers -> Buffer* that shows it as X.data */
   Map loops;      /* loop Var* -> Stmt* */
   Map shared;     /* Expr id + 1 -> name that stands for it */

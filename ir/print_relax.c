@@ -302,7 +302,8 @@ static void print_value(Printer *p, const Node *n, bool rhs) {
     text_putc(t, ')');
     return;
   case OP_PRIM_VALUE: {
-    bool old = p->d == DIALECT_EARLIER;
+    bool param = n->expr->kind == EXPR_VAR && map_hasp(&p->prim_params, n->expr->var);
+    bool old = p->d == DIALECT_EARLIER && !param;
     if (old) text_puts(t, "R.prim_value(");
     print_expr(p, n->expr);
     if (old) text_putc(t, ')');
@@ -378,8 +379,7 @@ static void put_declarations(Printer *p, size_t start, int indent, bool top) {
 }
 
 static bool has_out_ty(const Node *n) {
-  return n->op == OP_call_tir || n->op == OP_call_tir_inplace || n->op == OP_call_tir_with_grad ||
-         n->op == OP_call_dps_packed;
+  return n->op == OP_call_tir || n->op == OP_call_dps_packed;
 }
 
 /* Is the struct info just what out_ty says? Then it isn't repeated as an annotation. */
@@ -513,6 +513,7 @@ static void print_signature(Printer *p, const Func *f) {
     if (!v || map_hasp(&p->names, v)) continue;
     map_setp(&p->names, v, (void *)(uintptr_t)name);
     map_setp(&p->declared, v, (void *)(uintptr_t)v);
+    map_setp(&p->prim_params, v, (void *)(uintptr_t)v);
   }
   uint32_t pending = p->pending.n;
   VarVec vars = {0};
@@ -524,7 +525,7 @@ static void print_signature(Printer *p, const Func *f) {
     const Node *n = f->params[i];
     text_printf(p->t, "%s%s: ", i ? ", " : "", print_name(p, n, n->name));
     const Var *v = param_var(n);
-    if (p->d == DIALECT_EARLIER && v && v->is_dim)
+    if (p->d == DIALECT_EARLIER && v && dtype_eq(v->dtype, DT_I64))
       text_printf(p->t, "R.Prim(value=\"%s\")", print_name(p, v, v->name));
     else
       print_sinfo(p, n->sinfo);

@@ -18,7 +18,7 @@ static void buffer_arg(Printer *p, const char *name, const Expr *e) {
 /* "(shape), dtype, strides=..." after the opening parenthesis. */
 static void print_buffer_args(Printer *p, const Buffer *b, bool always_dtype, const char *data) {
   Text *t = p->t;
-  print_expr_tuple(p, b->shape, b->ndim);
+  print_dims(p, b->shape, b->ndim, '(', ')');
   if (always_dtype || !dtype_eq(b->dtype, DT_F32)) text_printf(t, ", \"%s\"", dtype_name(b->dtype));
   if (data) text_printf(t, ", data=%s", data);
   if (b->strides) {
@@ -191,6 +191,9 @@ static void print_block_inside(Printer *p, const SBlock *b, int indent) {
 
 static void print_block(Printer *p, const SBlock *b, int indent) {
   Text *t = p->t;
+  SBlock derived = *b; /* what was not written is what the body does */
+  if (p->ctx && (!b->has_reads || !b->has_writes)) sblock_derive_regions(p->ctx, p->arena, &derived);
+  b = &derived;
   uint32_t mark = print_scope_enter(p);
   text_indent(t, indent);
   text_puts(t, earlier(p) ? "with T.block(" : "with T.sblock(");
@@ -571,15 +574,18 @@ void print_primfunc(Printer *p, const PrimFunc *f, int indent) {
   bool graph = p->graph;
   p->graph = false;
   p->uses_T = true;
+  p->ctx = f->module ? f->module->ctx : NULL;
   VarVec vars = {0};
   uint32_t mark = print_scope_enter(p);
   print_head(p, f, indent);
   name_params(p, f);
   name_dims(p, f, &vars);
+  if (!earlier(p)) p->quote = QUOTE_COMPOSED;
   for (uint32_t i = 0; i < f->nparams; i++) {
     if (i) text_puts(t, ", ");
     print_param(p, f, i);
   }
+  p->quote = QUOTE_NONE;
   text_putc(t, ')');
   if (dtype_known(f->ret)) text_printf(t, " -> T.%s", dtype_name(f->ret));
   text_puts(t, ":\n");

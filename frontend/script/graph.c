@@ -13,6 +13,10 @@
 static void define_bare(Sema *s, const SInfo *si) {
   if (si->kind == SINFO_TUPLE)
     for (uint32_t i = 0; i < si->n; i++) define_bare(s, si->fields[i]);
+  if (si->kind == SINFO_PRIM && si->value && si->value->kind == EXPR_VAR) { /* R.Prim(value="n") */
+    Binding *b = scope_find(&s->scope, si->value->var->name);
+    if (b && b->var == si->value->var) b->undefined = false;
+  }
   if ((si->kind != SINFO_TENSOR && si->kind != SINFO_SHAPE) || !si->dims) return;
   for (int32_t i = 0; i < si->ndim; i++) {
     if (si->dims[i]->kind != EXPR_VAR) continue;
