@@ -766,6 +766,19 @@ static int32_t transposed_axis(Emit *em, uint32_t v) {
   return -1;
 }
 
+/* A long reduction over rows with the columns in lanes: wide chunks, since every row is another
+ * page. */
+static bool sums_columns(Emit *em, const Group *g) {
+  const Stage *st = g->stages[0];
+  if (st->red == RED_NONE || st->value->kind != EXPR_LOAD) return false;
+  for (uint32_t i = 1; i < g->n; i++)
+    if (g->stages[i]->naxes != g->stages[i]->nspatial) return false;
+  int64_t n = 1, e;
+  for (uint32_t i = st->nspatial; i < st->naxes; i++)
+    n = expr_const_int(em->c, st->axes[i].extent, &e) && n < 4096 ? n * e : 4096;
+  return n >= 64;
+}
+
 void group_emit(Sched *s, Group *g, StmtVec *out) {
   Emit em;
   emit_init(&em, s, g);
@@ -828,7 +841,8 @@ void group_emit(Sched *s, Group *g, StmtVec *out) {
     int64_t per = 0;
     for (uint32_t i = 0; i < g->n; i++) per += static_work(&em, g->stages[i], vec->var);
     int64_t grain = parallel && !nl ? PARALLEL_WORK / 2 / (per > 0 ? per : 1) + 1 : 0;
-    emit_chunks(&em, vec, full, inside >= 0 ? 1 : 4, grain, span, body_chunk, &b, &body);
+    uint32_t unroll = inside >= 0 ? 1 : sums_columns(&em, g) ? s->v->vector_regs / 2 : 4;
+    emit_chunks(&em, vec, full, unroll, grain, span, body_chunk, &b, &body);
   } else {
     body_chunk(&em, &(Lanes){0}, &body, &b);
   }
