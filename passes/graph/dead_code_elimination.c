@@ -103,13 +103,19 @@ static void reach_all(Reach *r) {
   while (r->todo.n) {
     Global *g = vec_pop(&r->todo);
     if (g->kind == GLOBAL_FUNC) reach_func(r, g->func);
-    if (g->kind != GLOBAL_PRIM) continue;
-    stmt_walk(g->prim->body, reach_stmt, r);
-    /* the other instruction sets' versions of it */
-    module_each(r->m, v) if (v->kind == GLOBAL_PRIM &&
-                             strcmp(attr_get_str(v->prim->attrs, "relaxc.variant_of", ""),
-                                    g->name) == 0) reach(r, v->name);
+    if (g->kind == GLOBAL_PRIM) stmt_walk(g->prim->body, reach_stmt, r);
   }
+}
+
+/* The other instruction sets' versions of what is reached. */
+static void reach_variants(Reach *r) {
+  module_each(r->m, v) {
+    const char *of = v->kind == GLOBAL_PRIM
+                         ? attr_get_str(v->prim->attrs, "relaxc.variant_of", NULL)
+                         : NULL;
+    if (of && strmap_has(&r->reached, of)) reach(r, v->name);
+  }
+  reach_all(r);
 }
 
 /* A public prim_func has no C interface of its own: beside public R.functions it is only what they
@@ -145,6 +151,7 @@ static bool remove_functions(PassCtx *pc) {
   }
   if (!any) return true; /* nothing is visible outside: a library of private functions */
   reach_all(&r);
+  reach_variants(&r);
   module_each(pc->m, g) if (!strmap_has(&r.reached, g->name) && pass_wants(pc, g->name))
       g->removed = true;
   return true;

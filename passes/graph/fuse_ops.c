@@ -9,7 +9,8 @@
  *   - a reduction or contraction takes the elementwise chain after it (phase 0);
  *   - elementwise and broadcast nodes join elementwise, injective and reducing consumers, but no
  *     contraction's operands (packing reads those as they are);
- *   - injective nodes join injective ones (phase 1, so that contractions get their epilogue first).
+ *   - injective nodes join injective ones (phase 1, so that contractions get their epilogue first);
+ *   - an exchange of axes joins the contraction that alone reads it: packing reads any strides.
  * A group never holds two reductions of different prim_funcs. A reshape that keeps the order of
  * elements stays only between two members: at the border it costs nothing as a view. Only what the
  * post-dominator's user sees leaves a group, so that each has one result.
@@ -173,6 +174,11 @@ static void try_fuse(Fuse *x, uint32_t i, uint8_t limit, uint8_t sink_limit) {
   each_user(x, x->at[i].n, true, path_step, &p);
 }
 
+/* A permuted operand that belongs to its contraction's group. */
+static bool feeds_contraction(Fuse *x, uint32_t i) {
+  return x->at[i].pat.permutation && x->at[find(x, i)].kind == PATTERN_ANCHOR;
+}
+
 static void group_items(Fuse *x) {
   for (int phase = 0; phase < 2; phase++)
     for (uint32_t i = 0; i < x->n; i++) {
@@ -188,10 +194,13 @@ static void group_items(Fuse *x) {
         bool behind = x->at[find(x, i)].kind >= PATTERN_REDUCE;
         if (behind && it->edge == PATTERN_ELEMWISE)
           try_fuse(x, i, PATTERN_BROADCAST, PATTERN_BROADCAST);
-        else if (!behind && it->edge <= PATTERN_REDUCE)
+        else if (!behind && it->edge <= PATTERN_REDUCE && !feeds_contraction(x, it->ipdom))
           try_fuse(x, i, PATTERN_INJECTIVE, PATTERN_ANCHOR);
       } else if (kind == PATTERN_INJECTIVE && phase == 1 && it->edge <= PATTERN_INJECTIVE) {
         try_fuse(x, i, PATTERN_INJECTIVE, PATTERN_INJECTIVE);
+      } else if (phase == 1 && it->pat.permutation && x->at[it->ipdom].prim &&
+                 x->at[it->ipdom].pat.contraction && x->at[find(x, i)].size == 1) {
+        try_fuse(x, i, PATTERN_ELEMWISE, PATTERN_ANCHOR);
       }
     }
 }

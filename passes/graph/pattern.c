@@ -245,6 +245,24 @@ static bool is_reshape(Analysis *x) {
   return dim_simplify(c, f, at) == dim_simplify(c, f, to) || prove_eq(c, f, at, to) == PROOF_YES;
 }
 
+/* out[i, j] = in[j, i]: every axis stands once in the load. */
+static bool is_permutation(const PrimFunc *f) {
+  const SBlock *b = only_block(primfunc_root(f));
+  const Stmt *s = b ? only_store(b->body) : NULL;
+  if (!s || s->store.value->kind != EXPR_LOAD) return false;
+  const Expr *load = s->store.value;
+  uint32_t found = 0, axes = 0;
+  for (uint32_t i = 0; i < load->n; i++) {
+    if (expr_is_int(load->arg[i], 0)) continue;
+    if (!is_axis(b, load->arg[i], ITER_SPATIAL)) return false;
+    for (uint32_t k = 0; k < i; k++)
+      if (load->arg[k] == load->arg[i]) return false;
+    found++;
+  }
+  for (uint32_t i = 0; i < b->niters; i++) axes += !expr_is_int(b->iters[i].dom.extent, 1);
+  return found >= axes;
+}
+
 static bool is_plain_buffer(const Buffer *b) {
   return !b->strides && !b->elem_offset && strcmp(b->scope, "global") == 0;
 }
@@ -283,5 +301,6 @@ TirPattern tir_pattern(Context *c, Arena *a, const PrimFunc *f) {
   for (uint32_t k = 0; k < f->nparams; k++)
     if (reads[k] == UNREAD) reads[k] = PATTERN_ELEMWISE;
   p.reshape = kind <= PATTERN_INJECTIVE && p.noutputs == 1 && is_reshape(&x);
+  p.permutation = kind == PATTERN_INJECTIVE && p.noutputs == 1 && is_permutation(f);
   return p;
 }
