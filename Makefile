@@ -234,6 +234,8 @@ install: all
 	install -m 644 $(BUILD)/librelaxrt.a $(DESTDIR)$(PREFIX)/lib/librelaxrt.a
 	install -m 755 $(BUILD)/librelaxrt.so $(DESTDIR)$(PREFIX)/lib/librelaxrt.so
 	install -m 644 runtime/relaxrt.h $(DESTDIR)$(PREFIX)/include/relaxrt.h
+	install -d $(DESTDIR)$(PREFIX)/lib/cmake/relaxrt
+	install -m 644 runtime/relaxrt-config.cmake $(DESTDIR)$(PREFIX)/lib/cmake/relaxrt/relaxrt-config.cmake
 	install -d $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 	$(BUILD)/relaxc --help-man >$(DESTDIR)$(PREFIX)/share/man/man1/relaxc.1
 	$(BUILD)/relaxc --help-completion >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/relaxc
