@@ -173,9 +173,15 @@ bool contraction_find(Sched *s, const Group *g, bool swap, Contraction *con) {
 
 /* ---- the plan ---- */
 
+/* Registers for accumulators, B and A: without a fused multiply-add, products and copies need some
+ * too. */
+static uint32_t tile_regs(const Variant *v) {
+  return v->has_fma ? v->vector_regs : v->vector_regs - 4;
+}
+
 /* Rows of the tallest tile with nv vectors. */
 static uint32_t tile_rows(const Variant *v, uint32_t nv) {
-  uint32_t rows = v->vector_regs > nv + 1 ? (v->vector_regs - nv - 1) / nv : 0;
+  uint32_t rows = tile_regs(v) > nv + 1 ? (tile_regs(v) - nv - 1) / nv : 0;
   if (nv == 2) rows = rows & ~1u;
   return rows > 12 ? 12 : rows ? rows : 1;
 }
@@ -186,7 +192,7 @@ static uint32_t tile_vectors(const Contraction *con, const Variant *v, int64_t r
   if (rows > tile_rows(v, 2)) rows = tile_rows(v, 2);
   while (nv < 8 && rows * nv < v->fma_chains) nv *= 2;
   /* with one row the vectors of B are operands in memory */
-  while (nv > 1 && rows * nv + (rows > 1 ? nv + 1 : 2) > v->vector_regs) nv /= 2;
+  while (nv > 1 && rows * nv + (rows > 1 ? nv + 1 : 2) > tile_regs(v)) nv /= 2;
   int64_t n;
   if (expr_const_int(c, con->n.extent, &n))
     while (nv > 1 && (int64_t)(nv / 2 * con->lanes) >= n) nv /= 2;
