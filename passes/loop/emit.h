@@ -19,6 +19,7 @@ typedef struct {
   bool in_memory;    /* stored at its full index */
   bool inner;        /* the writer has inner spatial axes: readers load it */
   Buffer *row;       /* inner, but only a row of it exists at a time */
+  Buffer *alias;     /* the result whose memory it borrows until that is written */
   const Stage *writer;
 } Temp;
 
@@ -36,7 +37,23 @@ typedef struct Emit {
   bool use_mask;
 } Emit;
 
+static inline bool axis_is_unit(const Axis *a) {
+  return expr_is_int(a->extent, 1);
+}
+
 void emit_init(Emit *em, Sched *s, Group *g);
+/* Whether v is one of the group's outer loops. */
+bool group_is_outer(const Group *g, const Var *v);
+/* Whether anything after the group reads b (or it is a result of the function). */
+bool group_is_read_after(Sched *s, const Group *g, const Buffer *b);
+/* Axes of st inside the outer loops: spatial first; returns their number, *nspatial spatial. */
+uint32_t stage_inner_axes(const Group *g, const Stage *st, Axis *out, uint32_t *nspatial);
+/* Lanes of a vector of the widest type that st touches. */
+uint32_t stage_lanes(Emit *em, const Stage *st);
+/* Decides which temporaries live in the memory of a result. */
+void emit_borrow(Emit *em);
+/* Gives temporaries that only the group reads a buffer of one row. */
+void emit_rows(Emit *em, uint32_t lanes, StmtVec *out);
 /* e with loads through flat views, temporaries as their placeholders, bound axes replaced, indices
  * simplified. */
 const Expr *emit_prepare(Emit *em, const Expr *e);
@@ -52,6 +69,18 @@ void emit_collapse(Emit *em);
 /* Binds an axis to a value for what is emitted next. */
 void emit_bind(Emit *em, Var *axis, const Expr *value);
 bool emit_can_mask(const Variant *v, DType d);
+/* ---- axes.c ---- */
+/* Merges neighbouring reduction axes of st that are contiguous in every load; returns the number of
+ * inner axes left. */
+uint32_t axes_collapse_reduction(Emit *em, const Stage *st, Axis *inner, uint32_t nsp, uint32_t n);
+/* How well st vectorises over ax: contiguous accesses count for, strided ones against. */
+int32_t axes_score(Emit *em, const Stage *st, const Axis *ax);
+/* The inner axis that st vectorises over, or -1. */
+int32_t axes_best_inner(Emit *em, const Stage *st, const Axis *inner, uint32_t n, uint32_t nsp,
+                        int32_t *score);
+/* An outer loop, other than v, along which a load that strides over v is contiguous; -1: none. */
+int32_t axes_transposed(Emit *em, uint32_t v);
+
 /* ---- transpose.c ---- */
 /* rows[0..n), n vectors of n lanes, become the columns (as variables that `out` binds). */
 void transpose_rows(Emit *em, Span span, const Expr **rows, uint32_t n, StmtVec *out);

@@ -1,0 +1,188 @@
+/* Which loops: contiguous axes are merged, and one axis is chosen to run over vector lanes.
+ *
+ * An axis is good for lanes when it is contiguous in most accesses; one that doesn't occur in an
+ * access costs nothing there (a broadcast), a strided one is a gather.
+ */
+#include "passes/loop/emit.h"
+
+/* ---- collapsing ---- */
+
+typedef struct {
+  Emit *em;
+  const Stage *st;
+  const Axis *p, *q;
+  bool ok;
+} Collapse;
+
+static void collapse_access(Collapse *k, const Buffer *b, const Expr *const *idx) {
+  const Temp *t = map_getp(&k->em->temps, b);
+  if (t && !t->inner && !t->in_memory) return;
+  if (t && !t->inner && t->buf != k->st->out) return;
+  LoopCtx *lc = k->em->lc;
+  Context *c = k->em->c;
+  const Dim *d = flat_offset(lc, b, idx);
+  const Dim *a = stride_of(lc, k->st, d, k->p->var), *e = stride_of(lc, k->st, d, k->q->var);
+  if (!a || !e || dim_mul(c, e, expr_dim(c, k->q->extent)) != a) k->ok = false;
+}
+static void collapse_load(const Expr *load, void *ctx) {
+  Collapse *k = ctx;
+  collapse_access(k, load->buf, load->arg);
+}
+
+/* Whether v occurs in e outside of load indices. */
+static const Expr *blank_loads(Context *c, const Expr *e, void *ctx) {
+  (void)ctx;
+  return e->kind == EXPR_LOAD ? expr_lit(c, dtype_scalar(e->dtype), 0) : e;
+}
+static bool used_as_value(Context *c, const Expr *e, const Var *v) {
+  return expr_uses_var(expr_rewrite(c, e, blank_loads, NULL), v);
+}
+
+static bool can_collapse(Emit *em, const Axis *p, const Axis *q) {
+  Collapse k = {.em = em, .p = p, .q = q, .ok = true};
+  for (uint32_t i = 0; k.ok && i < em->g->n; i++) {
+    const Stage *st = em->g->stages[i];
+    k.st = st;
+    if (used_as_value(em->c, st->value, p->var) || used_as_value(em->c, st->value, q->var))
+      return false;
+    expr_loads(st->value, collapse_load, &k);
+    collapse_access(&k, st->out, st->oidx);
+  }
+  return k.ok;
+}
+
+/* Merges neighbouring outer loops that are contiguous in every access: q takes both ranges. */
+void emit_collapse(Emit *em) {
+  Group *g = em->g;
+  for (uint32_t i = 0; i + 1 < g->nouter;) {
+    Axis *p = &g->outer[i], *q = &g->outer[i + 1];
+    if (!can_collapse(em, p, q)) {
+      i++;
+      continue;
+    }
+    emit_bind(em, p->var, i64(em->c, 0));
+    q->extent = expr_simplify(em->c, expr_mul(em->c, p->extent, q->extent));
+    /* p stays "outer" for group_is_outer through its binding: keep it at the end, unused as a loop
+     */
+    for (uint32_t k = 0; k < g->n; k++)
+      for (uint32_t j = 0; j < g->stages[k]->naxes; j++) {
+        Axis *ax = &g->stages[k]->axes[j];
+        if (ax->var == p->var) ax->extent = i64(em->c, 1);
+        if (ax->var == q->var) ax->extent = q->extent;
+      }
+    memmove(p, q, (g->nouter - i - 1) * sizeof *p);
+    g->nouter--;
+    if (i) i--;
+  }
+}
+
+/* Merges neighbouring reduction axes that are contiguous in every load; returns the number left. */
+uint32_t axes_collapse_reduction(Emit *em, const Stage *st, Axis *inner, uint32_t nsp, uint32_t n) {
+  for (uint32_t i = nsp; i + 1 < n;) {
+    Collapse k = {em, st, &inner[i], &inner[i + 1], true};
+    expr_loads(st->value, collapse_load, &k);
+    if (!k.ok || used_as_value(em->c, st->value, inner[i].var) ||
+        used_as_value(em->c, st->value, inner[i + 1].var)) {
+      i++;
+      continue;
+    }
+    emit_bind(em, inner[i].var, i64(em->c, 0));
+    inner[i + 1].extent =
+        expr_simplify(em->c, expr_mul(em->c, inner[i].extent, inner[i + 1].extent));
+    memmove(&inner[i], &inner[i + 1], (n - i - 1) * sizeof inner[0]);
+    n--;
+  }
+  return n;
+}
+
+/* ---- choice of the vector axis ---- */
+
+typedef struct {
+  Emit *em;
+  const Stage *st;
+  const Var *v;
+  int32_t score;
+  bool unit_other; /* some load that strides over v is contiguous in `other` */
+  const Var *other;
+} Score;
+
+static void score_access(Score *sc, const Buffer *b, const Expr *const *idx) {
+  const Temp *t = map_getp(&sc->em->temps, b);
+  if (t && !t->inner && t->buf != sc->st->out) return;
+  Context *c = sc->em->c;
+  const Dim *d = flat_offset(sc->em->lc, b, idx);
+  const Dim *k = stride_of(sc->em->lc, sc->st, d, sc->v);
+  int64_t v;
+  if (k && dim_is_const(k, &v) && v == 0) return;
+  if (k && dim_is_const(k, &v) && v == 1) {
+    sc->score += 4;
+    return;
+  }
+  sc->score -= k && dim_is_const(k, &v) && v == 2 ? 1 : 6;
+  if (sc->other) {
+    const Dim *o = stride_of(sc->em->lc, sc->st, d, sc->other);
+    if (o && dim_is_const(o, &v) && v == 1) sc->unit_other = true;
+  }
+  (void)c;
+}
+static void score_load(const Expr *load, void *ctx) {
+  score_access(ctx, load->buf, load->arg);
+}
+
+/* How well st vectorises over v: contiguous accesses count for, strided ones against. */
+int32_t axes_score(Emit *em, const Stage *st, const Axis *ax) {
+  Score sc = {.em = em, .st = st, .v = ax->var};
+  expr_loads(st->value, score_load, &sc);
+  const Temp *t = map_getp(&em->temps, st->out);
+  if (t->in_memory || t->inner) score_access(&sc, st->out, st->oidx);
+  int64_t e;
+  if (expr_const_int(em->c, ax->extent, &e)) {
+    if (e < 2) return -1000;
+    if (e < 4) sc.score -= 8;
+  }
+  return sc.score;
+}
+
+static bool can_horizontal(const Stage *st) {
+  return st->red == RED_ADD || st->red == RED_MAX || st->red == RED_MIN;
+}
+
+uint32_t stage_lanes(Emit *em, const Stage *st) {
+  Group one = {.stages = (Stage *[]){(Stage *)st}, .n = 1};
+  DType wide, narrow;
+  group_types(em->s, &one, &wide, &narrow);
+  return variant_lanes(em->s->v, wide);
+}
+
+/* The inner axis that st vectorises over, or -1. */
+int32_t axes_best_inner(Emit *em, const Stage *st, const Axis *inner, uint32_t n, uint32_t nsp,
+                        int32_t *score) {
+  int32_t best = -1;
+  *score = 0;
+  for (uint32_t i = 0; i < n; i++) {
+    if (i >= nsp && !can_horizontal(st)) continue;
+    int32_t sc = axes_score(em, st, &inner[i]);
+    int64_t e; /* few lanes, and a sum over them for each element */
+    if (i >= nsp && expr_const_int(em->c, inner[i].extent, &e) && e < (int64_t)stage_lanes(em, st))
+      sc -= 12;
+    if (sc > *score || (best < 0 && sc > -3 && sc > -1000)) {
+      best = (int32_t)i;
+      *score = sc;
+    }
+  }
+  return best;
+}
+
+/* An outer axis that a strided load is contiguous in: running it inside the chunks of v reuses the
+ * lines that a gather touches (transposes). */
+int32_t axes_transposed(Emit *em, uint32_t v) {
+  const Group *g = em->g;
+  if (g->n != 1 || g->stages[0]->naxes != g->stages[0]->nspatial) return -1;
+  for (uint32_t o = 0; o < g->nouter; o++) {
+    if (o == v) continue;
+    Score sc = {.em = em, .st = g->stages[0], .v = g->outer[v].var, .other = g->outer[o].var};
+    expr_loads(g->stages[0]->value, score_load, &sc);
+    if (sc.unit_other) return (int32_t)o;
+  }
+  return -1;
+}
