@@ -23,7 +23,9 @@ char *rx_error_buffer(void) {
 int rx_fail(int code, const char *fmt, ...) {
   va_list ap;
   va_start(ap, fmt);
-  if (vsnprintf(message, sizeof message, fmt, ap) < 0) message[0] = 0;
+  /* By the function, which an object without threads in the same program may have taken over. */
+  char *text = rx_error_buffer();
+  if (vsnprintf(text, RX_ERROR_SIZE, fmt, ap) < 0) text[0] = 0;
   va_end(ap);
   return code;
 }
