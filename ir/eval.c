@@ -159,8 +159,8 @@ static bool check_value(Frame *f, const SInfo *s, const Value *v, Span span, con
       shape_dim_print(&t, s->dims[i]);
       bool plain = s->dims[i]->kind == EXPR_INT;
       interp_fail(f->in, span, "dim %d of %s is %lld but %lld is expected%s%s%s", i, what,
-                  (long long)v->dims[i], (long long)want, plain ? "" : " (", plain ? "" : text_cstr(&t),
-                  plain ? "" : ")");
+                  (long long)v->dims[i], (long long)want, plain ? "" : " (",
+                  plain ? "" : text_cstr(&t), plain ? "" : ")");
       text_free(&t);
       return false;
     }
@@ -222,9 +222,9 @@ static Value *call_func(Interp *in, const Func *func, Frame *outer, Value *const
     map_setp(&f->values, func->params[i], args[i]);
   }
   for (uint32_t i = 0; i < n && ok; i++)
-    ok = check_value(f, func->params[i]->sinfo, args[i], span,
-                     arena_printf(in->arena, "argument '%s' of '%s'", func->params[i]->name,
-                                  func->name));
+    ok = check_value(
+        f, func->params[i]->sinfo, args[i], span,
+        arena_printf(in->arena, "argument '%s' of '%s'", func->params[i]->name, func->name));
   Value *r = ok ? eval_seq(f, &func->body) : NULL;
   in->depth--;
   return in->failed ? NULL : r;
@@ -348,7 +348,7 @@ static Value *eval_call_tir(Frame *f, const Node *n) {
 /* ---- operators by their tensor-level meaning ---- */
 
 typedef struct {
-  Frame *f;     /* of the scratch function */
+  Frame *f; /* of the scratch function */
   Func *func;
 } Scratch;
 
@@ -702,9 +702,8 @@ Value *module_eval(Module *m, Arena *a, const char *entry, Value *const *args, u
     interp_fail(&in, SPAN_NONE, "the module has no function '%s'", entry);
     return NULL;
   }
-  Value *r = g->kind == GLOBAL_FUNC
-                 ? call_func(&in, g->func, NULL, args, nargs, g->func->name_span)
-                 : eval_prim_entry(&in, g->prim, args, nargs);
+  Value *r = g->kind == GLOBAL_FUNC ? call_func(&in, g->func, NULL, args, nargs, g->func->name_span)
+                                    : eval_prim_entry(&in, g->prim, args, nargs);
   return in.failed ? NULL : r;
 }
 

@@ -1,8 +1,8 @@
 /* Expressions as closures: one function per operation and type class.
  *
  * Each closure computes one lane; m->lane says which. Float results are rounded to their type after
- * each operation, integers wrap. A subexpression that stands more than once under a root is computed
- * once per evaluation (memo), so that a shared tree costs its distinct nodes.
+ * each operation, integers wrap. A subexpression that stands more than once under a root is
+ * computed once per evaluation (memo), so that a shared tree costs its distinct nodes.
  */
 #include "ir/eval_impl.h"
 #include <math.h>
@@ -18,10 +18,18 @@ static double lit_f(Machine *m, const Code *c) {
   (void)m;
   return c->k.f;
 }
-static int64_t var_i(Machine *m, const Code *c) { return m->slots[c->slot].i; }
-static double var_f(Machine *m, const Code *c) { return m->slots[c->slot].f; }
-static int64_t vec_i(Machine *m, const Code *c) { return m->slots[c->slot + m->lane].i; }
-static double vec_f(Machine *m, const Code *c) { return m->slots[c->slot + m->lane].f; }
+static int64_t var_i(Machine *m, const Code *c) {
+  return m->slots[c->slot].i;
+}
+static double var_f(Machine *m, const Code *c) {
+  return m->slots[c->slot].f;
+}
+static int64_t vec_i(Machine *m, const Code *c) {
+  return m->slots[c->slot + m->lane].i;
+}
+static double vec_f(Machine *m, const Code *c) {
+  return m->slots[c->slot + m->lane].f;
+}
 
 static int64_t memo_i(Machine *m, const Code *c) {
   Memo *k = &m->memos[c->slot];
@@ -85,7 +93,9 @@ char *access_at(Machine *m, const Access *a) {
   return v->data + off * (int64_t)a->bytes;
 }
 
-static bool masked_off(Machine *m, const Access *a) { return a->pred && !EVAL_I(a->pred); }
+static bool masked_off(Machine *m, const Access *a) {
+  return a->pred && !EVAL_I(a->pred);
+}
 
 double access_load_f(Machine *m, const Access *a) {
   if (masked_off(m, a)) return 0;
@@ -99,8 +109,12 @@ int64_t access_load_i(Machine *m, const Access *a) {
   return p ? dtype_load_int(a->elem, p) : 0;
 }
 
-static double load_f(Machine *m, const Code *c) { return access_load_f(m, c->access); }
-static int64_t load_i(Machine *m, const Code *c) { return access_load_i(m, c->access); }
+static double load_f(Machine *m, const Code *c) {
+  return access_load_f(m, c->access);
+}
+static int64_t load_i(Machine *m, const Code *c) {
+  return access_load_i(m, c->access);
+}
 
 static double load_f32(Machine *m, const Code *c) {
   const char *p = access_at(m, c->access);
@@ -133,8 +147,12 @@ static int64_t buf_data(Machine *m, const Code *c) {
 
 /* ---- float arithmetic: generic (rounds to c->d), float32, float64 ---- */
 
-static double min_f(double x, double y) { return isnan(x) ? x : isnan(y) ? y : x < y ? x : y; }
-static double max_f(double x, double y) { return isnan(x) ? x : isnan(y) ? y : x > y ? x : y; }
+static double min_f(double x, double y) {
+  return isnan(x) ? x : isnan(y) ? y : x < y ? x : y;
+}
+static double max_f(double x, double y) {
+  return isnan(x) ? x : isnan(y) ? y : x > y ? x : y;
+}
 static double floormod_f(double x, double y) {
   double r = fmod(x, y);
   return r != 0 && (r < 0) != (y < 0) ? r + y : r;
@@ -155,7 +173,7 @@ static double floormod_f(double x, double y) {
   }
 FLOAT_OP(add, x + y, x + y)
 FLOAT_OP(sub, x - y, x - y)
-FLOAT_OP(mul, x * y, x * y)
+FLOAT_OP(mul, x *y, x *y)
 FLOAT_OP(div, x / y, x / y)
 FLOAT_OP(mod, fmod(x, y), fmodf(x, y))
 FLOAT_OP(floordiv, floor(x / y), floorf(x / y))
@@ -171,7 +189,9 @@ typedef struct {
 
 /* ---- integer arithmetic ---- */
 
-static int64_t wrap(const Code *c, uint64_t v) { return dtype_wrap(c->d, (int64_t)v); }
+static int64_t wrap(const Code *c, uint64_t v) {
+  return dtype_wrap(c->d, (int64_t)v);
+}
 
 #define INT_OP(name, value)                                                                        \
   static int64_t name##_ix(Machine *m, const Code *c) {                                            \
@@ -188,8 +208,8 @@ static int64_t wrap(const Code *c, uint64_t v) { return dtype_wrap(c->d, (int64_
   }
 INT_OP(add, x + y)
 INT_OP(sub, x - y)
-INT_OP(mul, x * y)
-INT_OP(bitand, x & y)
+INT_OP(mul, x *y)
+INT_OP(bitand, x &y)
 INT_OP(bitor, x | y)
 INT_OP(bitxor, x ^ y)
 
@@ -199,7 +219,9 @@ typedef struct {
 } IntFns;
 #define INT_FNS(name) {name##_ix, name##_i32, name##_i64}
 
-static bool is_unsigned(const Code *c) { return dtype_is_uint(c->a->d) || dtype_is_bool(c->a->d); }
+static bool is_unsigned(const Code *c) {
+  return dtype_is_uint(c->a->d) || dtype_is_bool(c->a->d);
+}
 
 /* Division by zero is an error; the lowest value by -1 wraps. Unsigned values narrower than 64 bits
  * are held zero-extended, so that only uint64 needs unsigned operations. */
@@ -265,8 +287,12 @@ static int64_t shr_i(Machine *m, const Code *c) {
     int64_t x = EVAL_I(c->a), y = EVAL_I(c->b);                                                    \
     return is_unsigned(c) ? (uint64_t)x op(uint64_t) y : x op y;                                   \
   }                                                                                                \
-  static int64_t name##_s(Machine *m, const Code *c) { return EVAL_I(c->a) op EVAL_I(c->b); }      \
-  static int64_t name##_f(Machine *m, const Code *c) { return EVAL_F(c->a) op EVAL_F(c->b); }
+  static int64_t name##_s(Machine *m, const Code *c) {                                             \
+    return EVAL_I(c->a) op EVAL_I(c->b);                                                           \
+  }                                                                                                \
+  static int64_t name##_f(Machine *m, const Code *c) {                                             \
+    return EVAL_F(c->a) op EVAL_F(c->b);                                                           \
+  }
 COMPARE(eq, ==)
 COMPARE(ne, !=)
 COMPARE(lt, <)
@@ -274,10 +300,18 @@ COMPARE(le, <=)
 COMPARE(gt, >)
 COMPARE(ge, >=)
 
-static int64_t and_i(Machine *m, const Code *c) { return EVAL_I(c->a) && EVAL_I(c->b); }
-static int64_t or_i(Machine *m, const Code *c) { return EVAL_I(c->a) || EVAL_I(c->b); }
-static int64_t not_i(Machine *m, const Code *c) { return !EVAL_I(c->a); }
-static int64_t bitnot_i(Machine *m, const Code *c) { return wrap(c, ~(uint64_t)EVAL_I(c->a)); }
+static int64_t and_i(Machine *m, const Code *c) {
+  return EVAL_I(c->a) && EVAL_I(c->b);
+}
+static int64_t or_i(Machine *m, const Code *c) {
+  return EVAL_I(c->a) || EVAL_I(c->b);
+}
+static int64_t not_i(Machine *m, const Code *c) {
+  return !EVAL_I(c->a);
+}
+static int64_t bitnot_i(Machine *m, const Code *c) {
+  return wrap(c, ~(uint64_t)EVAL_I(c->a));
+}
 
 /* ---- choice, conversion, vectors ---- */
 
@@ -291,16 +325,24 @@ static double select_f(Machine *m, const Code *c) {
   return k ? x : y;
 }
 
-static double cast_ff(Machine *m, const Code *c) { return dtype_round(c->d, EVAL_F(c->a)); }
+static double cast_ff(Machine *m, const Code *c) {
+  return dtype_round(c->d, EVAL_F(c->a));
+}
 static double cast_fi(Machine *m, const Code *c) {
   int64_t x = EVAL_I(c->a);
   bool big = c->a->d.code == DTYPE_UINT && c->a->d.bits == 64;
   if (c->d.code == DTYPE_FLOAT && c->d.bits == 32) return big ? (float)(uint64_t)x : (float)x;
   return dtype_round(c->d, big ? (double)(uint64_t)x : (double)x);
 }
-static int64_t cast_ii(Machine *m, const Code *c) { return wrap(c, (uint64_t)EVAL_I(c->a)); }
-static int64_t cast_bool_i(Machine *m, const Code *c) { return EVAL_I(c->a) != 0; }
-static int64_t cast_bool_f(Machine *m, const Code *c) { return EVAL_F(c->a) != 0; }
+static int64_t cast_ii(Machine *m, const Code *c) {
+  return wrap(c, (uint64_t)EVAL_I(c->a));
+}
+static int64_t cast_bool_i(Machine *m, const Code *c) {
+  return EVAL_I(c->a) != 0;
+}
+static int64_t cast_bool_f(Machine *m, const Code *c) {
+  return EVAL_F(c->a) != 0;
+}
 
 /* Saturates; NaN gives 0. */
 static int64_t cast_if(Machine *m, const Code *c) {
@@ -328,8 +370,12 @@ static double ramp_f(Machine *m, const Code *c) {
   double base = EVAL_F(c->a), stride = EVAL_F(c->b);
   return dtype_round(c->d, base + dtype_round(c->d, stride * m->lane));
 }
-static int64_t pass_i(Machine *m, const Code *c) { return EVAL_I(c->a); }
-static double pass_f(Machine *m, const Code *c) { return EVAL_F(c->a); }
+static int64_t pass_i(Machine *m, const Code *c) {
+  return EVAL_I(c->a);
+}
+static double pass_f(Machine *m, const Code *c) {
+  return EVAL_F(c->a);
+}
 
 /* Let: value in the lanes of its slot, then the body. */
 static void let_bind(Machine *m, const Code *c) {
@@ -372,8 +418,12 @@ static Slot shuffle(Machine *m, const Code *c) {
   m->epoch = epoch;
   return r;
 }
-static int64_t shuffle_i(Machine *m, const Code *c) { return shuffle(m, c).i; }
-static double shuffle_f(Machine *m, const Code *c) { return shuffle(m, c).f; }
+static int64_t shuffle_i(Machine *m, const Code *c) {
+  return shuffle(m, c).i;
+}
+static double shuffle_f(Machine *m, const Code *c) {
+  return shuffle(m, c).f;
+}
 
 /* ---- translation ---- */
 
@@ -475,8 +525,8 @@ static void compile_cast(Code *c) {
 
 static void compile_load(Compiler *k, const Expr *e, Code *c) {
   uint32_t n = e->n - (e->has_pred ? 1 : 0);
-  const Access *a = compile_access(k, e->buf, e->arg, n, e->has_pred ? e->arg[n] : NULL,
-                                   e->dtype.lanes);
+  const Access *a =
+      compile_access(k, e->buf, e->arg, n, e->has_pred ? e->arg[n] : NULL, e->dtype.lanes);
   c->access = a;
   DType d = a->elem;
   c->i = load_i;

@@ -1,9 +1,9 @@
 /* What the parts of the interpreter share (ir/eval*.c).
  *
- * A prim_func is translated once into trees of closures: an expression becomes a Code whose function
- * computes one lane of it, an integer or a double; a statement becomes a Step. Variables live in
- * numbered slots, buffers in numbered views of memory. An error sets `failed`, which every loop
- * looks at; the values after it don't matter.
+ * A prim_func is translated once into trees of closures: an expression becomes a Code whose
+ * function computes one lane of it, an integer or a double; a statement becomes a Step. Variables
+ * live in numbered slots, buffers in numbered views of memory. An error sets `failed`, which every
+ * loop looks at; the values after it don't matter.
  */
 #ifndef RELAXC_IR_EVAL_IMPL_H
 #define RELAXC_IR_EVAL_IMPL_H
@@ -79,10 +79,10 @@ typedef struct PrimCode {
   const PrimFunc *f;
   Step *body;
   uint32_t nslots, nmemos;
-  Map slots;  /* Var * -> slot + 1 */
-  Map views;  /* Buffer * -> view + 1 */
-  Map owners; /* data Var * -> view + 1 of the buffer that has the memory */
-  VEC(ViewCode) bufs; /* per view */
+  Map slots;             /* Var * -> slot + 1 */
+  Map views;             /* Buffer * -> view + 1 */
+  Map owners;            /* data Var * -> view + 1 of the buffer that has the memory */
+  VEC(ViewCode) bufs;    /* per view */
   VEC(const Var *) free; /* variables that the surroundings of the call must know */
 } PrimCode;
 
@@ -103,14 +103,16 @@ struct Machine {
 struct Interp {
   Context *c;
   Module *m;
-  Arena *arena; /* values */
-  Map codes;    /* PrimFunc * -> PrimCode * */
+  Arena *arena;   /* values */
+  Map codes;      /* PrimFunc * -> PrimCode * */
   uint32_t depth; /* of calls */
   bool failed;
 };
 
 /* A fresh stamp: memoised values of before are forgotten. */
-static inline void machine_next(Machine *m) { m->epoch = ++m->last_epoch; }
+static inline void machine_next(Machine *m) {
+  m->epoch = ++m->last_epoch;
+}
 
 void machine_fail(Machine *m, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void interp_fail(Interp *in, Span s, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
@@ -155,7 +157,50 @@ static inline Slot code_eval(Machine *m, const Code *c) {
   return s;
 }
 
-/* ---- prim_funcs (eval_prim.c) ---- */
+/* ---- steps (made by eval_stmt.c, run by eval_prim.c) ---- */
+typedef struct {
+  uint32_t view;
+  uint32_t source;
+  const Code **min; /* of the source's region, one per dim */
+} MatchStep;
+
+typedef struct {
+  uint32_t niters; /* axes with values of their own; one bound to a loop variable is its slot */
+  uint32_t *slots;
+  const Code **value;
+  const Code **fixed; /* reduction axes: their first value, taken in init_only; else NULL */
+  uint32_t nchecks;   /* with init: all reduction axes */
+  uint32_t *check_slots;
+  const Code **check_min;
+  const Code *predicate;
+  uint32_t nallocs, nmatches;
+  uint32_t *allocs;
+  MatchStep *matches;
+  Step *init, *body;
+} BlockStep;
+
+typedef struct {
+  const PrimFunc *callee;
+  uint32_t n;
+  const Code **scalars; /* NULL: a buffer */
+  uint32_t *views;
+} CallStep;
+
+struct Step {
+  StmtKind kind;
+  bool feeds_init; /* loop: a reduction axis of a block with init depends on it */
+  Span span;
+  const char *message;
+  Step **at, *body, *other;
+  uint32_t n, slot, lanes, source;
+  const Code *x, *y, *z;
+  const Access *access;
+  const BlockStep *block;
+  const CallStep *call;
+  DType d;
+};
+
+/* ---- prim_funcs (eval_stmt.c, eval_prim.c) ---- */
 PrimCode *prim_compile(Interp *in, const PrimFunc *f);
 /* env: symbolic variables known around the call (Var * -> Value *), or NULL. */
 bool prim_run(Interp *in, const PrimFunc *f, Value *const *params, uint32_t n, const Map *env,

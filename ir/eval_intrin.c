@@ -9,27 +9,32 @@ typedef double (*Math2)(double, double);
 
 /* ---- float functions ---- */
 
-static double rsqrt_of(double x) { return 1 / sqrt(x); }
-static double sigmoid_of(double x) { return 1 / (1 + exp(-x)); }
-static double exp10_of(double x) { return pow(10, x); }
+static double rsqrt_of(double x) {
+  return 1 / sqrt(x);
+}
+static double sigmoid_of(double x) {
+  return 1 / (1 + exp(-x));
+}
+static double exp10_of(double x) {
+  return pow(10, x);
+}
 
 static const Math1 math1[INTRIN_COUNT] = {
-    [INTRIN_exp] = exp,         [INTRIN_exp2] = exp2,   [INTRIN_exp10] = exp10_of,
-    [INTRIN_expm1] = expm1,     [INTRIN_log] = log,     [INTRIN_log2] = log2,
-    [INTRIN_log10] = log10,     [INTRIN_log1p] = log1p, [INTRIN_sqrt] = sqrt,
-    [INTRIN_rsqrt] = rsqrt_of,  [INTRIN_tanh] = tanh,   [INTRIN_sigmoid] = sigmoid_of,
-    [INTRIN_erf] = erf,         [INTRIN_sin] = sin,     [INTRIN_cos] = cos,
-    [INTRIN_tan] = tan,         [INTRIN_sinh] = sinh,   [INTRIN_cosh] = cosh,
-    [INTRIN_asin] = asin,       [INTRIN_acos] = acos,   [INTRIN_atan] = atan,
-    [INTRIN_asinh] = asinh,     [INTRIN_acosh] = acosh, [INTRIN_atanh] = atanh,
-    [INTRIN_floor] = floor,     [INTRIN_ceil] = ceil,   [INTRIN_trunc] = trunc,
-    [INTRIN_round] = rint,      [INTRIN_fabs] = fabs,   [INTRIN_abs] = fabs,
+    [INTRIN_exp] = exp,        [INTRIN_exp2] = exp2,   [INTRIN_exp10] = exp10_of,
+    [INTRIN_expm1] = expm1,    [INTRIN_log] = log,     [INTRIN_log2] = log2,
+    [INTRIN_log10] = log10,    [INTRIN_log1p] = log1p, [INTRIN_sqrt] = sqrt,
+    [INTRIN_rsqrt] = rsqrt_of, [INTRIN_tanh] = tanh,   [INTRIN_sigmoid] = sigmoid_of,
+    [INTRIN_erf] = erf,        [INTRIN_sin] = sin,     [INTRIN_cos] = cos,
+    [INTRIN_tan] = tan,        [INTRIN_sinh] = sinh,   [INTRIN_cosh] = cosh,
+    [INTRIN_asin] = asin,      [INTRIN_acos] = acos,   [INTRIN_atan] = atan,
+    [INTRIN_asinh] = asinh,    [INTRIN_acosh] = acosh, [INTRIN_atanh] = atanh,
+    [INTRIN_floor] = floor,    [INTRIN_ceil] = ceil,   [INTRIN_trunc] = trunc,
+    [INTRIN_round] = rint,     [INTRIN_fabs] = fabs,   [INTRIN_abs] = fabs,
     [INTRIN_nearbyint] = rint,
 };
 static const Math2 math2[INTRIN_COUNT] = {
-    [INTRIN_atan2] = atan2, [INTRIN_pow] = pow,
-    [INTRIN_fmod] = fmod,   [INTRIN_hypot] = hypot,
-    [INTRIN_copysign] = copysign,
+    [INTRIN_atan2] = atan2, [INTRIN_pow] = pow,           [INTRIN_fmod] = fmod,
+    [INTRIN_hypot] = hypot, [INTRIN_copysign] = copysign,
 };
 
 typedef struct {
@@ -65,9 +70,15 @@ static double ldexp_f(Machine *m, const Code *c) {
 
 /* ---- tests and integers ---- */
 
-static int64_t isnan_i(Machine *m, const Code *c) { return isnan(EVAL_F(c->a)) != 0; }
-static int64_t isinf_i(Machine *m, const Code *c) { return isinf(EVAL_F(c->a)) != 0; }
-static int64_t isfinite_i(Machine *m, const Code *c) { return isfinite(EVAL_F(c->a)) != 0; }
+static int64_t isnan_i(Machine *m, const Code *c) {
+  return isnan(EVAL_F(c->a)) != 0;
+}
+static int64_t isinf_i(Machine *m, const Code *c) {
+  return isinf(EVAL_F(c->a)) != 0;
+}
+static int64_t isfinite_i(Machine *m, const Code *c) {
+  return isfinite(EVAL_F(c->a)) != 0;
+}
 static int64_t zero_i(Machine *m, const Code *c) {
   (void)m, (void)c;
   return 0;
@@ -76,7 +87,9 @@ static int64_t one_i(Machine *m, const Code *c) {
   (void)m, (void)c;
   return 1;
 }
-static int64_t isnull_i(Machine *m, const Code *c) { return EVAL_I(c->a) == 0; }
+static int64_t isnull_i(Machine *m, const Code *c) {
+  return EVAL_I(c->a) == 0;
+}
 
 static int64_t abs_i(Machine *m, const Code *c) {
   int64_t x = EVAL_I(c->a);
@@ -134,8 +147,12 @@ static int64_t lane_mask_i(Machine *m, const Code *c) {
 
 /* ---- choice, bits, addresses ---- */
 
-static int64_t ite_i(Machine *m, const Code *c) { return EVAL_I(c->a) ? EVAL_I(c->b) : EVAL_I(c->c); }
-static double ite_f(Machine *m, const Code *c) { return EVAL_I(c->a) ? EVAL_F(c->b) : EVAL_F(c->c); }
+static int64_t ite_i(Machine *m, const Code *c) {
+  return EVAL_I(c->a) ? EVAL_I(c->b) : EVAL_I(c->c);
+}
+static double ite_f(Machine *m, const Code *c) {
+  return EVAL_I(c->a) ? EVAL_F(c->b) : EVAL_F(c->c);
+}
 
 static void bits_of(Machine *m, const Code *c, unsigned char *bytes) {
   if (dtype_is_float(c->d))
@@ -222,15 +239,31 @@ static int64_t reduce_i(Machine *m, const Code *c, int op) {
   m->epoch = epoch;
   return r;
 }
-static double radd_f(Machine *m, const Code *c) { return reduce_f(m, c, 0); }
-static double rmax_f(Machine *m, const Code *c) { return reduce_f(m, c, 1); }
-static double rmin_f(Machine *m, const Code *c) { return reduce_f(m, c, 2); }
-static int64_t radd_i(Machine *m, const Code *c) { return reduce_i(m, c, 0); }
-static int64_t rmax_i(Machine *m, const Code *c) { return reduce_i(m, c, 1); }
-static int64_t rmin_i(Machine *m, const Code *c) { return reduce_i(m, c, 2); }
+static double radd_f(Machine *m, const Code *c) {
+  return reduce_f(m, c, 0);
+}
+static double rmax_f(Machine *m, const Code *c) {
+  return reduce_f(m, c, 1);
+}
+static double rmin_f(Machine *m, const Code *c) {
+  return reduce_f(m, c, 2);
+}
+static int64_t radd_i(Machine *m, const Code *c) {
+  return reduce_i(m, c, 0);
+}
+static int64_t rmax_i(Machine *m, const Code *c) {
+  return reduce_i(m, c, 1);
+}
+static int64_t rmin_i(Machine *m, const Code *c) {
+  return reduce_i(m, c, 2);
+}
 
-static int64_t pass_i(Machine *m, const Code *c) { return EVAL_I(c->a); }
-static double pass_f(Machine *m, const Code *c) { return EVAL_F(c->a); }
+static int64_t pass_i(Machine *m, const Code *c) {
+  return EVAL_I(c->a);
+}
+static double pass_f(Machine *m, const Code *c) {
+  return EVAL_F(c->a);
+}
 
 /* ---- translation ---- */
 

@@ -43,8 +43,8 @@ static void collect_dims(Arena *a, const SInfo *s, VarVec *out) {
     for (uint32_t i = 0; i < s->n; i++) collect_dims(a, s->fields[i], out);
     return;
   }
-  bool named = s->kind == SINFO_PRIM && s->value && s->value->kind == EXPR_VAR &&
-               s->value->var->is_dim;
+  bool named =
+      s->kind == SINFO_PRIM && s->value && s->value->kind == EXPR_VAR && s->value->var->is_dim;
   if (s->dims || named) sinfo_vars(a, s, out);
 }
 

@@ -152,8 +152,8 @@ static const SInfo *prim_sinfo(Context *c, Arena *a, const PrimFunc *p) {
   const SInfo **ps = ARENA_ARRAY(a, const SInfo *, p->nparams);
   for (uint32_t i = 0; i < p->nparams; i++) {
     const Buffer *b = p->param_bufs[i];
-    ps[i] = b ? sinfo_tensor(c, b->shape, b->ndim, b->dtype)
-              : sinfo_prim_value(c, p->params[i]->expr);
+    ps[i] =
+        b ? sinfo_tensor(c, b->shape, b->ndim, b->dtype) : sinfo_prim_value(c, p->params[i]->expr);
   }
   const SInfo *ret = dtype_known(p->ret) ? sinfo_prim(c, p->ret) : sinfo_tuple(c, NULL, 0);
   return sinfo_callable(c, ps, p->nparams, ret, false);
@@ -184,8 +184,7 @@ Node *node_global(Func *f, const char *name, Span s) {
   return x;
 }
 
-ConstData *const_create(Module *m, DType d, const int64_t *dims, int32_t ndim,
-                        const void *bytes) {
+ConstData *const_create(Module *m, DType d, const int64_t *dims, int32_t ndim, const void *bytes) {
   ConstData *k = ARENA_NEW(m->arena, ConstData);
   k->dtype = d;
   k->ndim = ndim;

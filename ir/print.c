@@ -1,8 +1,8 @@
 /* The printer's frame: names and scopes, attribute values, a whole module.
  *
  * Bodies are printed first and the head (metadata, header comments, TypeVar lines) is put in front
- * of them, since only the bodies tell what the head must hold. Names are kept as they are where they
- * are unique in scope, and get _1, _2, ... otherwise.
+ * of them, since only the bodies tell what the head must hold. Names are kept as they are where
+ * they are unique in scope, and get _1, _2, ... otherwise.
  */
 #include "ir/print_impl.h"
 #include <stdlib.h>
@@ -86,7 +86,9 @@ const char *print_name(Printer *p, const void *key, const char *hint) {
   return name ? name : print_define(p, key, hint);
 }
 
-uint32_t print_scope_enter(Printer *p) { return p->scope.n; }
+uint32_t print_scope_enter(Printer *p) {
+  return p->scope.n;
+}
 
 void print_scope_leave(Printer *p, uint32_t mark) {
   while (p->scope.n > mark) strmap_set(&p->used, vec_pop(&p->scope), NULL);

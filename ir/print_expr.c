@@ -138,7 +138,9 @@ static void print_unary(Printer *p, const Expr *e, int prec, const char *op, int
   if (paren) text_putc(p->t, ')');
 }
 
-const char *print_buffer(Printer *p, const Buffer *b) { return print_name(p, b, b->name); }
+const char *print_buffer(Printer *p, const Buffer *b) {
+  return print_name(p, b, b->name);
+}
 
 void print_indices(Printer *p, const Expr *const *idx, uint32_t n) {
   if (!n) text_puts(p->t, "()");
@@ -282,7 +284,9 @@ static void expr_at(Printer *p, const Expr *e, int prec) {
   bug("expression kind %d", e->kind);
 }
 
-void print_expr(Printer *p, const Expr *e) { expr_at(p, e, PREC_NONE); }
+void print_expr(Printer *p, const Expr *e) {
+  expr_at(p, e, PREC_NONE);
+}
 
 void print_expr_tuple(Printer *p, const Expr *const *e, uint32_t n) {
   text_putc(p->t, '(');
@@ -296,8 +300,8 @@ void print_dims(Printer *p, const Expr *const *dims, uint32_t n, char open, char
   for (uint32_t i = 0; i < n; i++) {
     if (i) text_puts(p->t, ", ");
     const Expr *e = dims[i];
-    bool quoted = e->kind != EXPR_INT && (p->quote == QUOTE_ALL ||
-                                          (p->quote == QUOTE_COMPOSED && e->kind != EXPR_VAR));
+    bool quoted = e->kind != EXPR_INT &&
+                  (p->quote == QUOTE_ALL || (p->quote == QUOTE_COMPOSED && e->kind != EXPR_VAR));
     if (quoted) text_putc(p->t, '"');
     expr_at(p, e, PREC_NONE);
     if (quoted) text_putc(p->t, '"');

@@ -20,16 +20,16 @@ typedef struct {
   bool graph;   /* graph level: int64 literals are bare; else int32 ones */
   QuoteMode quote;
   /* names in scope */
-  Map names;     /* Var*, Buffer*, Node* -> const char * */
-  StrMap used;   /* name -> next suffix to try; NULL when free again */
+  Map names;               /* Var*, Buffer*, Node* -> const char * */
+  StrMap used;             /* name -> next suffix to try; NULL when free again */
   VEC(const char *) scope; /* names in order of definition, for leaving scopes */
-  Map declared;  /* symbolic Vars whose T.int64() line isn't needed any more (value not NULL) */
+  Map declared;   /* symbolic Vars whose T.int64() line isn't needed any more (value not NULL) */
   VarVec pending; /* Vars met that aren't declared yet */
   StrMap typevar_names; /* in today's dialect: the variables of the signatures */
-  Map prim_params; /* Vars that are prim parameters of the function */
-  Map data_names; /* data Var* of buffers -> Buffer* that shows it as X.data */
-  Map loops;      /* loop Var* -> Stmt* */
-  Map shared;     /* Expr id + 1 -> name that stands for it */
+  Map prim_params;      /* Vars that are prim parameters of the function */
+  Map data_names;       /* data Var* of buffers -> Buffer* that shows it as X.data */
+  Map loops;            /* loop Var* -> Stmt* */
+  Map shared;           /* Expr id + 1 -> name that stands for it */
   VEC(const Expr *) shared_list;
   bool need_cls, cls_done;
   bool uses_R, uses_T, uses_I; /* for the header comments */
@@ -47,7 +47,8 @@ uint32_t print_scope_enter(Printer *p);
 void print_scope_leave(Printer *p, uint32_t mark);
 void print_attr(Printer *p, const Attr *a);
 /* "{...}" with keys of the dialect ("tir.noalias" or "tirx.noalias"). */
-void print_func_attrs(Printer *p, const Attr *attrs, const char *name, const char *head, int indent);
+void print_func_attrs(Printer *p, const Attr *attrs, const char *name, const char *head,
+                      int indent);
 
 /* print_expr.c */
 void print_expr(Printer *p, const Expr *e);
@@ -59,8 +60,8 @@ void print_range(Printer *p, Range r);
 void print_range_end(Printer *p, Range r);
 const char *print_buffer(Printer *p, const Buffer *b);
 
-/* print_share.c: definitions in front of a statement for what its roots share, when their text would
- * be huge; print_unshare(mark) after it. */
+/* print_share.c: definitions in front of a statement for what its roots share, when their text
+ * would be huge; print_unshare(mark) after it. */
 uint32_t print_share(Printer *p, const Expr *const *roots, uint32_t n, int indent);
 void print_unshare(Printer *p, uint32_t mark);
 /* The same inside an expression, with T.Let. */

@@ -119,8 +119,7 @@ static uint32_t put_const(Graph *g, const ConstData *k, uint32_t none, uint32_t 
   put_indices(t, first + 1, 2, n);
   text_putc(t, '}');
   uint32_t shape_type = node_begin(g, "relax.ShapeType");
-  text_printf(t,
-              ", \\\"data\\\": {\\\"span\\\": %u, \\\"values\\\": %u, \\\"ndim\\\": %u}}", none,
+  text_printf(t, ", \\\"data\\\": {\\\"span\\\": %u, \\\"values\\\": %u, \\\"ndim\\\": %u}}", none,
               values, n);
   uint32_t shape = node_begin(g, "relax.expr.ShapeExpr");
   text_printf(t, ", \\\"data\\\": {\\\"span\\\": %u, \\\"ty\\\": %u, \\\"values\\\": %u}}", none,

@@ -171,7 +171,9 @@ static void print_ints(Printer *p, IntList l) {
   text_putc(p->t, ']');
 }
 
-static void print_none(Printer *p) { text_puts(p->t, "None"); }
+static void print_none(Printer *p) {
+  text_puts(p->t, "None");
+}
 
 static void print_field(Printer *p, const AttrField *f, const void *v) {
   Text *t = p->t;
@@ -502,7 +504,7 @@ static void name_dims(Printer *p, Var *const *vars, uint32_t n, bool declared) {
 static const Var *param_var(const Node *n) {
   const SInfo *s = n->sinfo;
   return s && s->kind == SINFO_PRIM && s->value && s->value->kind == EXPR_VAR ? s->value->var
-                                                                             : NULL;
+                                                                              : NULL;
 }
 
 static void print_signature(Printer *p, const Func *f) {
@@ -535,8 +537,7 @@ static void print_signature(Printer *p, const Func *f) {
   text_puts(p->t, ":\n");
   p->quote = QUOTE_NONE;
   /* In the earlier dialect the body declares them where it mentions them. */
-  for (uint32_t i = pending; i < p->pending.n; i++)
-    map_setp(&p->declared, p->pending.at[i], NULL);
+  for (uint32_t i = pending; i < p->pending.n; i++) map_setp(&p->declared, p->pending.at[i], NULL);
   p->pending.n = pending;
 }
 

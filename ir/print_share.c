@@ -3,9 +3,10 @@
  *   x2 = x + x; x3 = x2 + x2; ... x40          t: T.let[T.float32] = A[i] + A[i]
  *                                              t_1: T.let[T.float32] = t + t
  *                                              ...
- * Text of a tree of more than MANY nodes first defines what stands in it more than once. Only what is
- * computed in any case is taken out: an operand that may be skipped (of T.if_then_else, and, or), or
- * that is in the scope of a T.Let, gets definitions of its own inside, as T.Let expressions.
+ * Text of a tree of more than MANY nodes first defines what stands in it more than once. Only what
+ * is computed in any case is taken out: an operand that may be skipped (of T.if_then_else, and,
+ * or), or that is in the scope of a T.Let, gets definitions of its own inside, as T.Let
+ * expressions.
  */
 #include "ir/print_impl.h"
 
@@ -41,8 +42,8 @@ bool print_is_lazy(const Expr *e, uint32_t i) {
 
 typedef struct {
   Printer *p;
-  Map refs;  /* Expr id + 1 -> uses */
-  Map taint; /* Expr id + 1 of those with side effects inside */
+  Map refs;                /* Expr id + 1 -> uses */
+  Map taint;               /* Expr id + 1 of those with side effects inside */
   VEC(const Expr *) order; /* operands first */
 } Share;
 

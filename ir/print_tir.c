@@ -6,7 +6,9 @@
  */
 #include "ir/print_impl.h"
 
-static bool earlier(const Printer *p) { return p->d == DIALECT_EARLIER; }
+static bool earlier(const Printer *p) {
+  return p->d == DIALECT_EARLIER;
+}
 
 /* ---- buffers ---- */
 
@@ -192,7 +194,8 @@ static void print_block_inside(Printer *p, const SBlock *b, int indent) {
 static void print_block(Printer *p, const SBlock *b, int indent) {
   Text *t = p->t;
   SBlock derived = *b; /* what was not written is what the body does */
-  if (p->ctx && (!b->has_reads || !b->has_writes)) sblock_derive_regions(p->ctx, p->arena, &derived);
+  if (p->ctx && (!b->has_reads || !b->has_writes))
+    sblock_derive_regions(p->ctx, p->arena, &derived);
   b = &derived;
   uint32_t mark = print_scope_enter(p);
   text_indent(t, indent);
@@ -457,7 +460,9 @@ void print_stmt(Printer *p, const Stmt *s, int indent) {
   case STMT_ATTR: print_attr_stmt(p, s, indent); return;
   case STMT_ASSERT: print_assert(p, s, indent); return;
   case STMT_EVAL: print_eval(p, s->eval, indent); return;
-  case STMT_ALLOC: print_alloc(p, "alloc_buffer", s->alloc.buf, s->alloc.annotations, indent); return;
+  case STMT_ALLOC:
+    print_alloc(p, "alloc_buffer", s->alloc.buf, s->alloc.annotations, indent);
+    return;
   case STMT_DECL: print_decl(p, s->alloc.buf, indent); return;
   case STMT_RETURN:
     text_indent(t, indent);

@@ -29,8 +29,8 @@ struct SInfoPool *sinfo_pool_create(Context *c) {
 
 static uint64_t sinfo_hash(const SInfo *s) {
   uint64_t h = hash_mix(0x51f0u, (uint64_t)s->kind);
-  h = hash_mix(h, ((uint64_t)s->dtype.code << 24) | ((uint64_t)s->dtype.bits << 16) |
-                      s->dtype.lanes);
+  h = hash_mix(h,
+               ((uint64_t)s->dtype.code << 24) | ((uint64_t)s->dtype.bits << 16) | s->dtype.lanes);
   h = hash_mix(h, (uint64_t)(int64_t)s->ndim);
   h = hash_mix(h, (uint64_t)s->opaque | (uint64_t)s->pure << 1 | (uint64_t)(s->dims != NULL) << 2);
   if (s->dims)
@@ -82,9 +82,15 @@ static const SInfo *sinfo_simple(Context *c, SInfoKind k) {
   return sinfo_intern(c, &(SInfo){.kind = k});
 }
 
-const SInfo *sinfo_bad(Context *c) { return sinfo_simple(c, SINFO_BAD); }
-const SInfo *sinfo_object(Context *c) { return sinfo_simple(c, SINFO_OBJECT); }
-const SInfo *sinfo_string(Context *c) { return sinfo_simple(c, SINFO_STRING); }
+const SInfo *sinfo_bad(Context *c) {
+  return sinfo_simple(c, SINFO_BAD);
+}
+const SInfo *sinfo_object(Context *c) {
+  return sinfo_simple(c, SINFO_OBJECT);
+}
+const SInfo *sinfo_string(Context *c) {
+  return sinfo_simple(c, SINFO_STRING);
+}
 
 const SInfo *sinfo_prim(Context *c, DType d) {
   return sinfo_intern(c, &(SInfo){.kind = SINFO_PRIM, .dtype = d});
@@ -104,16 +110,14 @@ const SInfo *sinfo_shape_ndim(Context *c, int32_t ndim) {
 }
 
 const SInfo *sinfo_tensor(Context *c, const Expr *const *dims, uint32_t n, DType d) {
-  return sinfo_intern(c, &(SInfo){.kind = SINFO_TENSOR,
-                                  .dtype = d,
-                                  .ndim = (int32_t)n,
-                                  .dims = n ? dims : no_dims});
+  return sinfo_intern(
+      c,
+      &(SInfo){.kind = SINFO_TENSOR, .dtype = d, .ndim = (int32_t)n, .dims = n ? dims : no_dims});
 }
 
 const SInfo *sinfo_tensor_ndim(Context *c, int32_t ndim, DType d) {
   if (ndim == 0) return sinfo_tensor(c, no_dims, 0, d); /* rank 0 has just one shape */
-  return sinfo_intern(c,
-                      &(SInfo){.kind = SINFO_TENSOR, .dtype = d, .ndim = ndim < 0 ? -1 : ndim});
+  return sinfo_intern(c, &(SInfo){.kind = SINFO_TENSOR, .dtype = d, .ndim = ndim < 0 ? -1 : ndim});
 }
 
 const SInfo *sinfo_tensor_var(Context *c, struct Node *shape_var, int32_t ndim, DType d) {
@@ -141,8 +145,8 @@ const SInfo *sinfo_callable(Context *c, const SInfo *const *params, uint32_t n, 
 }
 
 const SInfo *sinfo_callable_opaque(Context *c, const SInfo *ret, bool pure) {
-  return sinfo_intern(
-      c, &(SInfo){.kind = SINFO_CALLABLE, .ret = ret, .opaque = true, .pure = pure});
+  return sinfo_intern(c,
+                      &(SInfo){.kind = SINFO_CALLABLE, .ret = ret, .opaque = true, .pure = pure});
 }
 
 /* ---- comparison ---- */
@@ -161,7 +165,9 @@ static const char *kind_words(SInfoKind k) {
   bug("struct info kind %d", (int)k);
 }
 
-static SInfoCheck worse(SInfoCheck a, SInfoCheck b) { return a > b ? a : b; }
+static SInfoCheck worse(SInfoCheck a, SInfoCheck b) {
+  return a > b ? a : b;
+}
 
 static SInfoCheck check_dims(Context *c, const Facts *f, const SInfo *have, const SInfo *want,
                              Text *why) {
@@ -277,8 +283,7 @@ SInfoCheck sinfo_check(Context *c, const Facts *f, const SInfo *have, const SInf
     }
     r = SINFO_SUB;
     if (!want->opaque)
-      r = have->opaque ? SINFO_MAYBE
-                       : check_fields(c, f, have, want, why, "parameter", true);
+      r = have->opaque ? SINFO_MAYBE : check_fields(c, f, have, want, why, "parameter", true);
     if (r == SINFO_FAIL || !want->ret) return r;
     return have->ret ? worse(r, sinfo_check(c, f, have->ret, want->ret, why)) : SINFO_MAYBE;
   }
@@ -325,8 +330,8 @@ const SInfo *sinfo_lub(Context *c, const SInfo *a, const SInfo *b) {
     return sinfo_shape_ndim(c, a->ndim == b->ndim ? a->ndim : -1);
   case SINFO_TENSOR: {
     DType d = dtype_eq(a->dtype, b->dtype) ? a->dtype : DT_UNKNOWN;
-    const char *vd = a->vdevice && b->vdevice && strcmp(a->vdevice, b->vdevice) == 0 ? a->vdevice
-                                                                                    : NULL;
+    const char *vd =
+        a->vdevice && b->vdevice && strcmp(a->vdevice, b->vdevice) == 0 ? a->vdevice : NULL;
     SInfo t = *a;
     if (!dims_equal(c, a, b)) {
       t.ndim = a->ndim == b->ndim ? a->ndim : -1;

@@ -4,11 +4,10 @@
  *   R1   a name is bound once in a function
  *   R2   a value is defined before it is used, in a scope around the use
  *   R3   a dataflow variable that R.output doesn't name isn't used after its block
- *   R4   a node has struct info and as many operands as its operator takes; edges agree at both ends
- *   R5   an `if` doesn't stand in a dataflow block
- *   R6   what has side effects doesn't stand in a pure function or a dataflow block
- *   R7   a symbolic variable is defined: bare in a parameter, or by a match_cast before
- *   R8   arguments and out_ty of a call_tir agree with the prim_func's parameters
+ *   R4   a node has struct info and as many operands as its operator takes; edges agree at both
+ * ends R5   an `if` doesn't stand in a dataflow block R6   what has side effects doesn't stand in a
+ * pure function or a dataflow block R7   a symbolic variable is defined: bare in a parameter, or by
+ * a match_cast before R8   arguments and out_ty of a call_tir agree with the prim_func's parameters
  *   R9   arguments of a call agree with the function's parameters
  *   R10  after LegalizeOps no operator is left but calls, memory forms and structure
  *   R11  the callee exists
@@ -64,7 +63,9 @@ bool verify_once(Verifier *v, uint64_t kind, uint32_t id) {
   return true;
 }
 
-static const char *shown_name(const Node *n) { return n->name ? n->name : "value"; }
+static const char *shown_name(const Node *n) {
+  return n->name ? n->name : "value";
+}
 
 /* ---- symbolic variables (R7) ---- */
 
@@ -77,7 +78,8 @@ static void check_sinfo(Verifier *v, Span s, const SInfo *si) {
     for (uint32_t i = 0; i < si->n; i++) check_sinfo(v, s, si->fields[i]);
 }
 
-/* Variables that stand bare in struct info become defined: a parameter or a match_cast binds them. */
+/* Variables that stand bare in struct info become defined: a parameter or a match_cast binds them.
+ */
 static void define_bare(Verifier *v, const SInfo *si) {
   if (si->dims)
     for (int32_t i = 0; i < si->ndim; i++)
@@ -135,8 +137,8 @@ static void check_use(FuncCheck *k, const Node *user, uint32_t i) {
                 "'%s' is local to its dataflow block; R.output must name it to use it here",
                 shown_name(d));
   else
-    verify_fail(v, use_span(user, i), "R2", "'%s' is used before it is defined, or out of its scope",
-                shown_name(d));
+    verify_fail(v, use_span(user, i), "R2",
+                "'%s' is used before it is defined, or out of its scope", shown_name(d));
 }
 
 /* ---- nodes ---- */

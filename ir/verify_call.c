@@ -83,9 +83,8 @@ static void check_actuals(Verifier *v, const Node *n, const PrimFunc *f, const A
   uint32_t want = f->nparams;
   bool workspace = attr_get_bool(f->attrs, "relaxc.workspace", false);
   if (count != want && !(workspace && count + 1 == want)) {
-    verify_fail(v, n->span, "R8",
-                "'%s' takes %u arguments, outputs included, but the call has %u", f->name,
-                want - (workspace ? 1 : 0), count);
+    verify_fail(v, n->span, "R8", "'%s' takes %u arguments, outputs included, but the call has %u",
+                f->name, want - (workspace ? 1 : 0), count);
     return;
   }
   Map bind;

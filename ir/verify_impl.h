@@ -13,9 +13,9 @@ typedef struct {
   bool ok;
   /* what is in scope: Node *, Var *, Buffer * -> non-NULL */
   Map visible;
-  VEC(const void *) defined; /* in order, for leaving scopes */
+  VEC(const void *) defined;  /* in order, for leaving scopes */
   uint32_t scope, next_scope; /* number of the current scope */
-  Map checked; /* (expression or node id, scope) checked already */
+  Map checked;                /* (expression or node id, scope) checked already */
 } Verifier;
 
 /* Reports a violation of rule `rule` ("R3", "T5"). */

@@ -1,9 +1,13 @@
 /* Well-formedness of prim_funcs (rules T1 to T9; the list is in ir/verify.c). */
 #include "ir/verify_impl.h"
 
-static bool is_index_type(DType d) { return dtype_is_int(d); }
+static bool is_index_type(DType d) {
+  return dtype_is_int(d);
+}
 
-static bool same_lanes(DType a, DType b) { return a.lanes == b.lanes; }
+static bool same_lanes(DType a, DType b) {
+  return a.lanes == b.lanes;
+}
 
 static void check_access(Verifier *v, Span s, const Buffer *b, const Expr *const *idx, uint32_t n) {
   if (!verify_sees(v, b)) {
@@ -58,8 +62,9 @@ void verify_expr(Verifier *v, Span s, const Expr *e, bool tir) {
     if (tir)
       verify_fail(v, s, "T1", "variable '%s' is not defined here", e->var->name);
     else
-      verify_fail(v, s, "R7", "symbolic variable '%s' is not defined: it must stand alone as a dim of "
-                              "a parameter, or be bound by a match_cast before",
+      verify_fail(v, s, "R7",
+                  "symbolic variable '%s' is not defined: it must stand alone as a dim of "
+                  "a parameter, or be bound by a match_cast before",
                   e->var->name);
     verify_define(v, e->var); /* said once */
     return;
@@ -207,8 +212,10 @@ static void check_store(Verifier *v, const Stmt *s) {
     verify_fail(v, s->span, "T4", "a value of type %s is stored into buffer '%s' of type %s", h,
                 b->name, dtype_name(want));
   }
-  if (s->store.pred && (!dtype_is_bool(s->store.pred->dtype) || !same_lanes(s->store.pred->dtype, want)))
-    verify_fail(v, s->span, "T7", "the predicate of a store is %s", dtype_name(s->store.pred->dtype));
+  if (s->store.pred &&
+      (!dtype_is_bool(s->store.pred->dtype) || !same_lanes(s->store.pred->dtype, want)))
+    verify_fail(v, s->span, "T7", "the predicate of a store is %s",
+                dtype_name(s->store.pred->dtype));
 }
 
 static void check_stmt(Verifier *v, const PrimFunc *f, const Stmt *s) {

@@ -165,21 +165,22 @@ static void params_and_dims(void **state) {
   assert_int_equal(s->y->index, 0);
 }
 
-static const char today[] = "# from typing import TypeVar\n"
-                            "# from tvm.script import ir as I\n"
-                            "# from tvm.script import tirx as T\n"
-                            "# from tvm.script import relax as R\n"
-                            "\n"
-                            "n = TypeVar(\"n\")\n"
-                            "@I.ir_module\n"
-                            "class Module:\n"
-                            "    @R.function\n"
-                            "    def main(x: R.Tensor((n, 4), dtype=\"float32\"), y: R.Tensor((n, 4), "
-                            "dtype=\"float32\")) -> R.Tensor((n, 4), dtype=\"float32\"):\n"
-                            "        with R.dataflow():\n"
-                            "            lv: R.Tensor((n, 4), dtype=\"float32\") = x\n"
-                            "            R.output(lv)\n"
-                            "        return lv\n";
+static const char today[] =
+    "# from typing import TypeVar\n"
+    "# from tvm.script import ir as I\n"
+    "# from tvm.script import tirx as T\n"
+    "# from tvm.script import relax as R\n"
+    "\n"
+    "n = TypeVar(\"n\")\n"
+    "@I.ir_module\n"
+    "class Module:\n"
+    "    @R.function\n"
+    "    def main(x: R.Tensor((n, 4), dtype=\"float32\"), y: R.Tensor((n, 4), "
+    "dtype=\"float32\")) -> R.Tensor((n, 4), dtype=\"float32\"):\n"
+    "        with R.dataflow():\n"
+    "            lv: R.Tensor((n, 4), dtype=\"float32\") = x\n"
+    "            R.output(lv)\n"
+    "        return lv\n";
 
 static const char earlier[] = "# from tvm.script import ir as I\n"
                               "# from tvm.script import tir as T\n"

@@ -103,8 +103,7 @@ static void check_fails_only_provably(void **state) {
              tensor2(f, expr_mul(c, n, expr_i64(c, 2)), k10, DT_F32), SINFO_SUB, "");
   check_says(f, a, tensor2(f, n, expr_i64(c, 784), DT_F64), SINFO_FAIL,
              "its dtype is float32 but float64 is expected");
-  check_says(f, a, sinfo_tensor_ndim(c, 3, DT_F32), SINFO_FAIL,
-             "it has 2 dims but 3 are expected");
+  check_says(f, a, sinfo_tensor_ndim(c, 3, DT_F32), SINFO_FAIL, "it has 2 dims but 3 are expected");
   check_says(f, a, sinfo_shape_ndim(c, 2), SINFO_FAIL, "it is a tensor but a shape is expected");
   const SInfo *b = sinfo_prim(c, DT_I64);
   check_says(f, sinfo_tuple(c, (const SInfo *[]){a, b}, 2),

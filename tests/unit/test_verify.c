@@ -63,7 +63,9 @@ static void expect(Fixture *s, const char *rule) {
   assert_non_null(strstr(text_cstr(&s->said), "after ThePass: "));
 }
 
-static void a_good_module_passes(void **state) { expect(*state, NULL); }
+static void a_good_module_passes(void **state) {
+  expect(*state, NULL);
+}
 
 static void r1_one_name_twice(void **state) {
   Fixture *s = *state;
