@@ -436,7 +436,8 @@ static bool parse_option(Parser *p, const char *word, bool *done) {
     if (!value && !(value = next_word(p))) return wrong("option '%s' needs a value", name);
     break;
   }
-  if (table[i].form == LONG && !*value && i != OPT_PASSES) return wrong("option '%s' needs a value", name);
+  if (table[i].form == LONG && !*value && i != OPT_PASSES)
+    return wrong("option '%s' needs a value", name);
   return apply(p, (OptionId)i, value, done);
 }
 
