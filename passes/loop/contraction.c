@@ -274,7 +274,7 @@ static void symbolic_rows(Kernel *kn, bool few, bool parallel, StmtVec *out) {
   vec_push(kn->em->tmp, out, rows);
 }
 
-static void emit_rows(Kernel *kn, bool few, bool parallel, StmtVec *out) {
+static void plan_rows(Kernel *kn, bool few, bool parallel, StmtVec *out) {
   const Contraction *con = kn->con;
   int64_t m = 1;
   if (con->m.var && !expr_const_int(kn->em->c, con->m.extent, &m)) {
@@ -292,7 +292,7 @@ static void emit_blocks(Kernel *kn, bool few, bool parallel, StmtVec *out) {
   bool known = expr_const_int(c, con->ktotal, &k);
   kn->kb = NULL;
   if (con->nk != 1 || (known && k <= K_WHOLE) || few) {
-    emit_rows(kn, few, parallel, out);
+    plan_rows(kn, few, parallel, out);
     return;
   }
   int64_t block = K_BLOCK;
@@ -309,7 +309,7 @@ static void emit_blocks(Kernel *kn, bool few, bool parallel, StmtVec *out) {
   kn->k_end = expr_min(c, expr_add(c, kn->k_begin, i64(c, block)), con->ktotal);
   kn->last_kb = expr_binary(c, EXPR_EQ, kn->kb->expr, expr_sub(c, count, i64(c, 1)));
   StmtVec body = {0};
-  emit_rows(kn, few, parallel, &body);
+  plan_rows(kn, few, parallel, &body);
   Stmt *loop = stmt_for(kn->em->a, con->st->span, kn->kb, i64(c, 0), count, FOR_SERIAL,
                         seq_of(kn->em->a, &body));
   vec_push(kn->em->tmp, out, loop);
