@@ -5,7 +5,7 @@
  * between them; neighbouring dataflow blocks merge. A statement that fails still binds its name, to
  * a Bad value, so that one mistake gives one message. Source: TVM's Relax language and parser.
  */
-#include "frontend/script/sema.h"
+#include "frontend/script/guard.h"
 
 /* ---- signatures ---- */
 
@@ -173,12 +173,16 @@ static bool is_place(const Node *n) {
   return n->block || n->op == OP_PARAM;
 }
 
-/* Checks `value` against what is written after the colon and returns the type to use. */
+/* Checks `value` against what is written after the colon and returns the type to use. *unproved is
+ * set when only a check at run time can tell. */
 static const SInfo *check_annotation(Sema *s, const Tree *at, const char *name, const Node *value,
-                                     const SInfo *annot) {
+                                     const SInfo *annot, bool *unproved) {
+  *unproved = false;
   if (annot->kind == SINFO_BAD || value->sinfo->kind == SINFO_BAD) return annot;
   Text why = {0};
-  if (sinfo_check(s->ctx, s->facts, value->sinfo, annot, &why) == SINFO_FAIL) {
+  SInfoCheck check = sinfo_check(s->ctx, s->facts, value->sinfo, annot, &why);
+  *unproved = check == SINFO_MAYBE;
+  if (check == SINFO_FAIL) {
     sema_error(s, at, "'%s' is annotated as %s but its value is %s%s%s", name,
                sema_type_text(s, annot), sema_type_text(s, value->sinfo), why.n ? ": " : "",
                text_cstr(&why));
@@ -193,17 +197,18 @@ static const SInfo *check_annotation(Sema *s, const Tree *at, const char *name, 
 static Node *bind_value(Sema *s, const Tree *target, Node *value, const SInfo *annot,
                         const Tree *annot_tree) {
   Node *n = value;
-  if (is_place(value)) {
+  bool unproved = false;
+  if (annot) annot = check_annotation(s, annot_tree, target->name, value, annot, &unproved);
+  if (unproved) {
+    if (!graph_is_atom(value))
+      node_bind_last(graph_block(s, target), value,
+                     arena_printf(s->arena, "%s_unchecked", target->name));
+    n = guard_cast(s, annot_tree, value, annot);
+  } else if (is_place(value)) {
     n = node_create(s->f, OP_ALIAS, &value, 1, value->span);
     n->sinfo = value->sinfo;
   }
-  if (annot) {
-    n->annot = annot;
-    if (n->op == OP_MATCH_CAST)
-      check_annotation(s, annot_tree, target->name, n, annot);
-    else
-      n->sinfo = check_annotation(s, annot_tree, target->name, n, annot);
-  }
+  if (annot && n->op != OP_MATCH_CAST) n->annot = n->sinfo = annot;
   n->name_span = tree_span(s, target);
   node_bind_last(graph_block(s, target), n, target->name);
   Binding *b = scope_bind(&s->scope, target->name, BIND_NODE, n->name_span);
@@ -443,8 +448,13 @@ static const SInfo *read_branch(Sema *s, Node *owner, Seq *seq, const Tree *bloc
     result = value ? graph_expr(s, value) : graph_bad(s, last);
     if (!value) sema_error(s, last, "an annotation without a value");
     if (annot) {
-      const SInfo *type = check_annotation(s, annot, target->name, result, sema_type(s, annot));
-      if (!is_place(result)) result->annot = result->sinfo = type;
+      bool unproved = false;
+      const SInfo *type =
+          check_annotation(s, annot, target->name, result, sema_type(s, annot), &unproved);
+      if (unproved)
+        result = guard_cast(s, annot, result, type);
+      else if (!is_place(result) && result->op != OP_MATCH_CAST)
+        result->annot = result->sinfo = type;
     }
     bool atom = result->op == OP_CONST || result->op == OP_TUPLE || result->op == OP_PRIM_VALUE ||
                 result->op == OP_SHAPE_EXPR;
@@ -587,6 +597,7 @@ static void read_return(Sema *s, const Tree *t, BodyState *state) {
     v = node_tuple(s->f, NULL, 0, tree_span(s, t));
     if (!v->sinfo) node_infer(s->m, s->facts, v);
   }
+  if (s->f->ret_annot) v = guard_operand(s, t->b ? t->b : t, v, s->f->ret_annot);
   Node *y = node_create(s->f, OP_YIELD, &v, 1, tree_span(s, t));
   y->in[0].span = tree_span(s, t->b ? t->b : t);
   y->sinfo = v->sinfo;

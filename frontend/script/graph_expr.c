@@ -5,9 +5,9 @@
  * in order; keywords name either. Nested computations are bound to fresh names on the way (A-normal
  * form). Python's operators stand for operators of the table.
  */
-#include "frontend/script/sema.h"
+#include "frontend/script/guard.h"
 
-static bool is_atom(const Node *n) {
+bool graph_is_atom(const Node *n) {
   switch (n->op) {
   case OP_PARAM:
   case OP_CONST:
@@ -24,7 +24,7 @@ static bool is_atom(const Node *n) {
 
 Node *graph_operand(Sema *s, const Tree *t) {
   Node *n = graph_expr(s, t);
-  if (is_atom(n)) return n;
+  if (graph_is_atom(n)) return n;
   if (n->sinfo->kind == SINFO_BAD && n->op == OP_TUPLE) return n;
   node_bind_last(graph_block(s, t), n, NULL);
   return n;
@@ -414,8 +414,13 @@ static Node *read_cross_call(Sema *s, const Tree *t, const OpInfo *op) {
   }
   Node *n = make_call(s, t, &c);
   if (tuple && n->sinfo->kind != SINFO_BAD) {
-    const SInfoList *out = (const SInfoList *)((char *)n->attrs + op->attrs[0].offset);
+    SInfoList *out = (SInfoList *)((char *)n->attrs + op->attrs[0].offset);
     check_arity(s, t, n, out);
+    Decl *d = node_in(n, 0)->op == OP_GLOBAL ? strmap_get(&s->decls, node_in(n, 0)->str) : NULL;
+    const AttrField *indices = find_attr(op, "inplace_indices");
+    if (d && d->prim && d->prim->param_bufs && n->sinfo->kind != SINFO_BAD)
+      n = guard_call_tir(s, t, n, d->prim, out,
+                         indices ? (const IntList *)((char *)n->attrs + indices->offset) : NULL);
   }
   return n;
 }
@@ -447,7 +452,8 @@ static Node *read_function_call(Sema *s, const Tree *t, Node *callee) {
     n->sinfo = sinfo_bad(s->ctx);
     return n;
   }
-  return finish(s, n, trees);
+  if (finish(s, n, trees)->sinfo->kind != SINFO_BAD) guard_call(s, t, n);
+  return n;
 }
 
 /* ---- special forms ---- */

@@ -480,7 +480,8 @@ static const Expr *read_shuffle(Sema *s, const Tree *t) {
   }
   for (uint32_t i = 0; i < l->n; i++)
     if (!tree_const_int(l->at[i], &lanes[i]) || lanes[i] < 0 || lanes[i] >= total) {
-      sema_error(s, l->at[i], "a lane of a shuffle must be a constant below %lld", (long long)total);
+      sema_error(s, l->at[i], "a lane of a shuffle must be a constant below %lld",
+                 (long long)total);
       return NULL;
     }
   return expr_shuffle(s->ctx, vecs, v->n, lanes, l->n);
