@@ -346,6 +346,25 @@ Buffer *te_reduce_end(LowerCtx *lc, TeReduce r, const Expr *value) {
   bug("reduction %d", (int)r);
 }
 
+/* ---- free form ---- */
+Buffer *te_alloc(LowerCtx *lc, const char *name, const Expr *const *shape, uint32_t ndim, DType d) {
+  begin(lc, name, shape, ndim, d, NULL, 0);
+  return stage_buffer(lc);
+}
+
+void te_block(LowerCtx *lc, const char *name, Stmt *body) {
+  lc->stage_name = name;
+  lc->nspatial = lc->nreduce = 0;
+  finish_stage(lc, NULL, body);
+}
+
+Stmt *te_loops(LowerCtx *lc, Var *const *vars, const Expr *const *extents, uint32_t n, Stmt *body) {
+  const Expr *zero = expr_i64(lc->c, 0);
+  for (uint32_t i = n; i-- > 0;)
+    body = stmt_for(lc->arena, lc->node->span, vars[i], zero, extents[i], FOR_SERIAL, body);
+  return body;
+}
+
 void te_out(LowerCtx *lc, Buffer *b) {
   for (uint32_t i = 0; i < lc->outs.n; i++)
     if (lc->outs.at[i] == b) bug("R.%s names one buffer as two results", node_op(lc->node)->name);

@@ -71,6 +71,13 @@ Buffer *te_reduce_end(LowerCtx *lc, TeReduce r, const Expr *value);
 Buffer *te_reduce_end_custom(LowerCtx *lc, const Expr *init,
                              const Expr *(*combine)(Context *, const Expr *acc, const Expr *v),
                              const Expr *value);
+/* A stage of free form, for what no single store per element expresses (scatter, scans): a buffer that
+ * starts undefined, and a statement of loops, stores and assertions as one block. Such a function is
+ * neither fused nor scheduled. */
+Buffer *te_alloc(LowerCtx *lc, const char *name, const Expr *const *shape, uint32_t ndim, DType d);
+void te_block(LowerCtx *lc, const char *name, Stmt *body);
+/* Serial loops around body, vars[0] outermost. */
+Stmt *te_loops(LowerCtx *lc, Var *const *vars, const Expr *const *extents, uint32_t n, Stmt *body);
 /* Names a result (several for a tuple result, in order). It must be a stage's buffer. */
 void te_out(LowerCtx *lc, Buffer *b);
 /* A composite operator: the hook built `n` (floating or bound before lc->node) from other

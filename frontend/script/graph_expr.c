@@ -261,6 +261,11 @@ static Node *read_op(Sema *s, const Tree *t, const OpInfo *op, const Tree *self)
     if (given > max) given = max;
   }
   for (uint32_t i = 0; i < given; i++) {
+    if ((!slot[i] || tree_is_none(slot[i])) && i >= (uint32_t)op->min_args && op->max_args >= 0) {
+      Node *none = node_tuple(s->f, NULL, 0, tree_span(s, t)); /* left out before another one */
+      add_operand(&c, finish(s, none, NULL), slot[i]);
+      continue;
+    }
     if (!slot[i] || tree_is_none(slot[i])) {
       if (!c.bad)
         sema_error(s, t, "operand '%s' of R.%s is missing", i < nargs ? op->args[i] : "?",

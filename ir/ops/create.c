@@ -112,13 +112,17 @@ static const SInfo *range_of(InferCtx *ic, const Node *n, const Expr *start, con
 
 const SInfo *infer_arange(InferCtx *ic, Node *n) {
   const Expr *v[3];
-  if (n->nin == 1) { /* R.arange(end) */
+  bool no_end = n->nin == 3 && !node_has_in(n, 1); /* R.arange(end, step=2) */
+  if (n->nin == 1 || no_end) { /* R.arange(end) */
     if (!infer_prim_arg(ic, n, 0, &v[0])) return NULL;
     Node *end = node_in(n, 0);
     Node *zero = node_prim(n->func, expr_lit(ic->c, end->sinfo->dtype, 0), n->span);
     node_infer(ic->m, ic->facts, zero);
     node_set_in(n, 0, zero);
-    node_add_in(n, end, n->span);
+    if (no_end)
+      node_set_in(n, 1, end);
+    else
+      node_add_in(n, end, n->span);
   }
   if (n->nin == 2 && !add_prim(ic, n, expr_lit(ic->c, node_in(n, 0)->sinfo->dtype, 1))) return NULL;
   for (uint32_t i = 0; i < 3; i++)

@@ -272,5 +272,50 @@ def attentions(Case):
     return out
 
 
+def resize(x, size, method, mode, rounding, alpha=-0.75):
+    """x (N, C, H, W) after the definitions of the coordinate modes, in float32 positions."""
+    f = np.float32
+    for axis, out in zip((2, 3), size):
+        dim = x.shape[axis]
+        o, scale = np.arange(out, dtype=f), f(dim) / f(out)
+        p = {"half_pixel": (o + f(0.5)) * scale - f(0.5), "asymmetric": o * scale, "tf_half_pixel_for_nn": (o + f(0.5)) * scale,
+             "align_corners": o * (f(dim - 1) / f(max(out - 1, 1))), "pytorch_half_pixel": (o + f(0.5)) * scale - f(0.5) if out > 1 else o * 0}[mode]
+        k = np.floor(p).astype(int)
+        t = (p - k).astype("float64")
+        if method == "nearest_neighbor":
+            r = rounding or ("round" if mode == "align_corners" else "floor")
+            near = {"round": np.round(p), "floor": np.floor(p + f(1e-5)), "ceil": np.ceil(p - f(1e-5)), "round_prefer_floor": np.ceil(p - f(0.5)), "round_prefer_ceil": np.floor(p + f(0.5))}[r]
+            taps, weights = [near.astype(int)], [np.ones(out)]
+        elif method == "linear":
+            taps, weights = [k, k + 1], [1 - t, t]
+        else:
+            a = alpha
+            taps = [k - 1, k, k + 1, k + 2]
+            weights = [a * (t**3 - 2 * t**2 + t), (a + 2) * t**3 - (a + 3) * t**2 + 1, -(a + 2) * t**3 + (3 + 2 * a) * t**2 - a * t, -a * t**3 + a * t**2]
+        shape = [1] * 4
+        shape[axis] = out
+        x = sum(np.take(x, np.clip(i, 0, dim - 1), axis) * w.reshape(shape) for i, w in zip(taps, weights))
+    return x
+
+
+def images(Case):
+    out = []
+    for method in ("nearest_neighbor", "linear", "cubic"):
+        for mode in ("half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel", "tf_half_pixel_for_nn"):
+            for size in ((8, 9), (3, 7), (10, 1)) if mode != "tf_half_pixel_for_nn" else ((8, 9),):
+                for rounding in ("round", "floor", "") if method == "nearest_neighbor" else ("round",):
+                    x = real((1, 2, 4, 5))
+                    want = resize(x.astype("float64"), size, method, mode, rounding).astype("float32")
+                    expr = f"R.image.resize2d({{x}}, {size}, method=\"{method}\", coordinate_transformation_mode=\"{mode}\", rounding_method=\"{rounding}\")"
+                    out.append(Case("image", expr, {"x": x}, want, 1e-5, sym={"x": ("n", "c", "h", "w")}))
+    x = real((1, 4, 5, 2))
+    want = resize(x.transpose(0, 3, 1, 2).astype("float64"), (6, 6), "linear", "half_pixel", "").transpose(0, 2, 3, 1).astype("float32")
+    out.append(Case("image", "R.image.resize2d({x}, (6, 6), layout=\"NHWC\")", {"x": x}, want, 1e-5))
+    v = real((1, 1, 2, 3, 4))
+    near = v.repeat(2, 2).repeat(2, 3).repeat(2, 4)
+    out.append(Case("image", "R.image.resize3d({x}, (4, 6, 8), method=\"nearest_neighbor\", coordinate_transformation_mode=\"asymmetric\", rounding_method=\"floor\")", {"x": v}, near))
+    return out
+
+
 def build(Case):
-    return basic(Case) + norms(Case) + convs(Case) + pools(Case) + attentions(Case)
+    return basic(Case) + norms(Case) + convs(Case) + pools(Case) + attentions(Case) + images(Case)

@@ -136,6 +136,8 @@ def create(Case):
     add("R.eye(4)", np.eye(4, dtype="float32"))
     add("R.arange({n})", np.arange(3))
     add("R.arange(1, {n} * 4, 3)", np.arange(1, 12, 3))
+    add("R.arange({n} * 3, step=2)", np.arange(0, 9, 2))
+    add("R.eye({n}, k=1)", np.eye(3, k=1, dtype="float32"))
     add('R.arange(10, 0, -3, "int32")', np.arange(10, 0, -3, dtype="int32"))
     add("R.arange(5, 2)", np.arange(5, 2))
     add('R.arange(0.0, 1.0, 0.1, "float32")', np.arange(0, 1, 0.1).astype("float32"), tol=1e-6)
@@ -184,5 +186,68 @@ def linalg(Case):
     return out
 
 
+def gather(Case):
+    out = []
+    x, y = count((4, 5)), count((3, 4, 2))
+    def add(expr, ins, want, sym=None, tol=0.0):
+        out.append(Case("gather", expr, ins, want, tol, sym=sym))
+    i = np.int64([[0, 3], [2, -1], [1, 1], [3, 0]])
+    nm = {"x": ("n", "m"), "i": ("k", None)}
+    add("R.gather_elements({x}, {i}, axis=1)", {"x": x, "i": i}, np.take_along_axis(x, i, 1), nm)
+    j = np.int32([[3, 0, 1, -1, 2]])
+    add("R.gather_elements({x}, {i})", {"x": x, "i": j}, np.take_along_axis(x, j.astype("int64"), 0), {"x": ("n", "m"), "i": (None, "m")})
+    p = np.int64([[0, 1], [2, 3], [-1, 0]])
+    add("R.gather_nd({x}, {i})", {"x": y, "i": p}, y[p[:, 0], p[:, 1]], {"x": ("a", "b", "c"), "i": ("k", None)})
+    add("R.gather_nd({x}, {i}, batch_dims=1)", {"x": y, "i": np.int64([[3], [0], [2]])}, y[np.arange(3), [3, 0, 2]], {"x": ("a", "b", "c"), "i": ("a", None)})
+    u = -count((2, 5))
+    k = np.int64([[0, 1, 2, 3, 0], [3, 1, -1, 0, 0]])
+    for how in ("update", "add", "mul", "max", "min"):
+        w = x.copy()
+        for r in range(2):
+            for c in range(5):
+                old, v = w[k[r, c], c], u[r, c]
+                w[k[r, c], c] = {"update": v, "add": old + v, "mul": old * v, "max": max(old, v), "min": min(old, v)}[how]
+        add(f"R.scatter_elements({{x}}, {{i}}, {{u}}, axis=0, reduction=\"{how}\")", {"x": x, "i": k, "u": u}, w, {"x": ("n", "m"), "i": ("k", "m"), "u": ("k", "m")})
+    for how in ("update", "add"):
+        w = y.copy()
+        v = -count((3, 2))
+        for r in range(3):
+            w[tuple(p[r])] = v[r] if how == "update" else w[tuple(p[r])] + v[r]
+        add(f"R.scatter_nd({{x}}, {{i}}, {{v}}, reduction=\"{how}\")", {"x": y, "i": p, "v": v}, w, {"x": ("a", "b", "c"), "i": ("k", None), "v": ("k", "c")})
+    w = x.copy()
+    w[1:4:2] = -1
+    add("R.slice_scatter({x}, {v}, 1, 4, 2)", {"x": x, "v": np.full((2, 5), -1, "float32")}, w)
+    w = x.copy()
+    w[:, -2:] = 7
+    add("R.slice_scatter({x}, {v}, -2, {m}, 1, axis=1)", {"x": x, "v": np.full((4, 2), 7, "float32")}, w, {"x": ("n", "m"), "v": ("n", None)})
+    n = np.int32([2, 4, 0, 1])
+    w = x.copy()
+    for r, l in enumerate(n):
+        w[r, :l] = x[r, :l][::-1]
+    add("R.reverse_sequence({x}, {l}, seq_axis=1, batch_axis=0)", {"x": x, "l": n}, w, {"x": ("n", "m"), "l": ("n",)})
+    a, b = count((3,)), -count((2,))
+    for order in ("ij", "xy"):
+        add(f"R.meshgrid(({{a}}, {{b}}), indexing=\"{order}\")", {"a": a, "b": b}, tuple(np.meshgrid(a, b, indexing=order)), {"a": ("n",), "b": ("m",)})
+    z = rng.uniform(-1, 1, (3, 4, 5))
+    for dtype in ("float32", "float64", "int32"):
+        v = z.astype(dtype) if dtype[0] == "f" else count((3, 4, 5), dtype)
+        for axis in (0, 1, -1):
+            tol = {"float32": 1e-5}.get(dtype, 1e-12)
+            add(f"R.cumsum({{x}}, axis={axis})", {"x": v}, np.cumsum(v, axis, dtype=dtype), None, tol)
+        add("R.cumprod({x}, axis=1)", {"x": v}, np.cumprod(v, 1, dtype=dtype), None, 1e-5)
+    add("R.cumsum({x})", {"x": x}, np.cumsum(x))
+    add("R.cumsum({x}, axis=1, exclusive=True)", {"x": x}, np.cumsum(x, 1) - x)
+    add("R.cumsum({x}, axis=1, dtype=\"int64\")", {"x": np.array([[True, False, True]])}, np.int64([[1, 1, 2]]))
+    h = z.astype("float16")
+    add("R.cumsum({x}, axis=1)", {"x": h}, np.cumsum(h.astype("float64"), 1).astype("float16"), None, 3e-3)
+    e = np.float32([-1, 0, 2, 2, 5])
+    q = np.float32([[-2, -1, 0.5], [2, 5, 9]])
+    for right in (False, True):
+        side = "right" if right else "left"
+        add(f"R.bucketize({{x}}, {{e}}, right={right})", {"x": q, "e": e}, np.searchsorted(e, q, side).astype("int64"), {"x": ("n", "m"), "e": ("k",)})
+    add("R.bucketize({x}, {e}, out_int32=True)", {"x": np.int64([3, -7]), "e": e}, np.int32([4, 0]), {"x": ("n",), "e": ("k",)})
+    return out
+
+
 def build(Case):
-    return shape(Case) + index(Case) + create(Case) + linalg(Case)
+    return gather(Case) + shape(Case) + index(Case) + create(Case) + linalg(Case)

@@ -1,0 +1,98 @@
+/* Running sums and searches in sorted vectors. A scan is sequential along its axis; without an axis
+ * it is one of the flattened tensor. float16 and bfloat16 run in float32. */
+#include "ir/ops/scalar.h"
+
+const SInfo *infer_scan(InferCtx *ic, Node *n) {
+  const cumsum_attrs *a = n->attrs;
+  const SInfo *x = infer_tensor_arg(ic, n, 0);
+  int32_t axis;
+  if (!x) return NULL;
+  DType d = dtype_known(a->dtype) ? a->dtype : x->dtype;
+  if (a->axis.has && x->ndim >= 0 && !infer_axis(ic, n, a->axis.v, x->ndim, &axis)) return NULL;
+  if (a->axis.has) return infer_like(ic, x, d);
+  if (!x->dims) return sinfo_tensor_ndim(ic->c, x->ndim, d);
+  const Expr *len = expr_product(ic->c, x->dims, (uint32_t)x->ndim);
+  return sinfo_tensor(ic->c, &len, 1, d);
+}
+
+/* Without an axis: the scan of R.flatten(x). */
+static bool flattened(LowerCtx *lc, Node *n) {
+  Node *x = node_in(n, 0);
+  Node *flat = node_create(n->func, OP_flatten, &x, 1, n->span);
+  if (!node_infer(lc->m, NULL, flat)) return false;
+  node_bind_before(n, flat, NULL);
+  Node *r = node_create(n->func, n->op, &flat, 1, n->span);
+  r->attrs = node_new_attrs(n->func, n->op);
+  *(cumsum_attrs *)r->attrs = *(const cumsum_attrs *)n->attrs;
+  ((cumsum_attrs *)r->attrs)->axis = (OptInt){true, 0};
+  if (!node_infer(lc->m, NULL, r)) return false;
+  te_composite(lc, r);
+  return true;
+}
+
+static bool scan(LowerCtx *lc, Node *n, bool product) {
+  Context *c = lc->c;
+  const cumsum_attrs *a = n->attrs;
+  if (!a->axis.has) return flattened(lc, n);
+  Buffer *x = te_arg(lc, 0);
+  uint32_t axis = (uint32_t)(a->axis.v < 0 ? a->axis.v + x->ndim : a->axis.v);
+  DType d = te_result_dtype(lc, 0), acc = te_acc_dtype(d);
+  Buffer *out = te_alloc(lc, lc->name, x->shape, x->ndim, acc);
+  Var *vars[TE_MAX_RANK];
+  const Expr *idx[TE_MAX_RANK], *extents[TE_MAX_RANK], *before[TE_MAX_RANK];
+  for (uint32_t i = 0, k = 0; i <= x->ndim; i++) { /* the scanned axis is the innermost loop */
+    if (i == axis) continue;
+    uint32_t dim = i == x->ndim ? axis : i;
+    vars[k] = var_create(c, arena_printf(lc->arena, "i%u", dim), DT_I64);
+    idx[dim] = before[dim] = vars[k]->expr;
+    extents[k++] = x->shape[dim];
+  }
+  const Expr *one = te_i64(lc, 1), *here = idx[axis];
+  before[axis] = SUB(here, one);
+  const Expr *last = te_load(lc, out, before), *start = expr_lit(c, acc, product);
+  const Expr *v = te_cast(c, acc, te_load(lc, x, a->exclusive ? before : idx));
+  bool truth = dtype_is_bool(acc);
+  const Expr *sum = product ? (truth ? AND(last, v) : MUL(last, v))
+                    : truth ? OR(last, v)
+                            : ADD(last, v);
+  const Expr *first = EQ(here, te_i64(lc, 0));
+  const Expr *value = expr_if_then_else(c, first, a->exclusive ? start : v, sum);
+  Stmt *s = stmt_store(lc->arena, n->span, out, idx, value);
+  te_block(lc, lc->name, te_loops(lc, vars, extents, x->ndim, s));
+  if (dtype_eq(d, acc)) {
+    te_out(lc, out);
+    return true;
+  }
+  te_result_begin(lc, 0, "compute");
+  te_out_value(lc, te_load(lc, out, lc->ax));
+  return true;
+}
+
+bool lower_cumsum(LowerCtx *lc, Node *n) {
+  return scan(lc, n, false);
+}
+bool lower_cumprod(LowerCtx *lc, Node *n) {
+  return scan(lc, n, true);
+}
+
+const SInfo *infer_bucketize(InferCtx *ic, Node *n) {
+  const SInfo *x = infer_tensor_arg(ic, n, 0), *b = x ? infer_tensor_arg(ic, n, 1) : NULL;
+  if (!b) return NULL;
+  if (b->ndim >= 0 && b->ndim != 1)
+    return infer_error(ic, n, 1, "expected rank 1 for 'boundaries' but got %s",
+                       infer_shape_text(ic, b));
+  return infer_like(ic, x, node_attrs(n, bucketize)->out_int32 ? DT_I32 : DT_I64);
+}
+
+/* The boundaries are sorted, so a value's bucket is how many of them lie below it. */
+bool lower_bucketize(LowerCtx *lc, Node *n) {
+  Context *c = lc->c;
+  Buffer *x = te_arg(lc, 0), *b = te_arg(lc, 1);
+  DType d = te_result_dtype(lc, 0);
+  te_reduce_begin(lc, "bucketize", x->shape, x->ndim, d, b->shape, 1);
+  const Expr *v = te_load(lc, x, lc->ax), *edge = te_load(lc, b, &lc->ax[x->ndim]);
+  te_common(c, &v, &edge);
+  const Expr *after = node_attrs(n, bucketize)->right ? LE(edge, v) : LT(edge, v);
+  te_out(lc, te_reduce_end(lc, TE_SUM, te_cast(c, d, after)));
+  return true;
+}
