@@ -18,6 +18,7 @@ static bool dtype_arg(InferCtx *ic, const Node *n, uint32_t i, DType *out) {
     *out = d->dtype;
     return true;
   }
+  if (d->op == OP_STR && dtype_parse(d->str, out)) return true; /* dtype="float32" */
   infer_error(ic, n, (int)i, "expected R.dtype(...) for '%s'", infer_arg_name(ic, n, i));
   return false;
 }
