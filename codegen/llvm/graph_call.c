@@ -360,7 +360,30 @@ static const char *extern_symbol(Graph *g, Node *callee) {
   return x && x->kind == GLOBAL_EXTERN ? x->ext.symbol : NULL;
 }
 
-/* The last `nouts` operands are results when the call is in destination-passing form. */
+static bool uses_node(const Node *n, const Node *def) {
+  for (uint32_t i = 0; i < n->nin; i++)
+    if (node_in(n, i) == def) return true;
+  return false;
+}
+
+/* Operand i of a call in destination-passing form (after CallTIRRewrite) is a result when it is
+ * fresh memory that nothing before the call has touched. */
+static bool is_fresh_output(Node *call, uint32_t i) {
+  Node *a = node_in(call, i);
+  if ((a->op != OP_builtin_alloc_tensor && a->op != OP_memory_alloc_tensor) || !a->block)
+    return false;
+  BindingBlock *b = a->block;
+  for (Node *n = a->next;; n = n->next) {
+    while (!n) {
+      b = b->next;
+      if (!b) return false;
+      n = b->first;
+    }
+    if (n == call) return true;
+    if (uses_node(n, a)) return false;
+  }
+}
+
 static GVal *call_packed(Graph *g, Node *n, const char *name) {
   Cg *cg = g->cg;
   Fn *fn = g->fn;
@@ -369,8 +392,15 @@ static GVal *call_packed(Graph *g, Node *n, const char *name) {
   LLVMValueRef *in = ARENA_ARRAY(g->arena, LLVMValueRef, flat.n + 1);
   for (uint32_t i = 0; i < flat.n; i++) in[i] = dl_of(g, n, flat.at[i]);
   if (cg->failed) return void_value(g, n);
-  uint32_t no = sinfo_leaves(n->sinfo);
-  if (sinfo_is_void(n->sinfo) || n->sinfo->kind == SINFO_OBJECT) no = 0;
+  uint32_t no = sinfo_leaves(n->sinfo), fresh = 0;
+  bool none = sinfo_is_void(n->sinfo) || n->sinfo->kind == SINFO_OBJECT;
+  if (none) no = 0;
+  if (none && flat.n + 1 == n->nin)
+    while (fresh < flat.n && is_fresh_output(n, n->nin - 1 - fresh)) fresh++;
+  if (fresh) {
+    call_dl(g, name, in, flat.n - fresh, in + flat.n - fresh, fresh);
+    return void_value(g, n);
+  }
   LLVMValueRef *out = ARENA_ARRAY(g->arena, LLVMValueRef, no + 1);
   if (n->op == OP_call_dps_packed) {
     const SInfoList *types = &node_attrs(n, call_dps_packed)->out_ty;
