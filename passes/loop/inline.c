@@ -97,7 +97,7 @@ static bool worth(Sched *s, const Stage *p, const Stage *k, const Cost *cost, ui
   if (stage_is_contraction(s, k)) return p->value->kind == EXPR_LOAD;
   if (cost->cost <= 1) return true;
   if (k->red != RED_NONE && cost->lazy) return false;
-  if (cost->cost <= CHEAP && !cost->lazy) {
+  if (cost->cost <= (nconsumers > 1 ? CHEAP / 2 : CHEAP) && !cost->lazy) {
     Cost have = {0, false};
     expr_walk(k->value, count_cost, &have);
     return have.cost + cost->cost <= MAX_COST;
