@@ -11,14 +11,16 @@
  *     contraction's operands (packing reads those as they are);
  *   - injective nodes join injective ones (phase 1, so that contractions get their epilogue first);
  *   - an exchange of axes joins the contraction that alone reads it: packing reads any strides.
- * A group never holds two reductions of different prim_funcs. A reshape that keeps the order of
- * elements stays only between two members: at the border it costs nothing as a view. Only what the
- * post-dominator's user sees leaves a group, so that each has one result.
+ *   - reductions over the trailing axes join what reads their rows, further reductions over the
+ * same rows included (phase 2): a normalisation written out is one kernel that keeps a row in
+ * cache. Otherwise a group holds one reduction or contraction only. A reshape that keeps the order
+ * of elements stays only between two members: at the border it costs nothing as a view. Only what
+ * the post-dominator's user sees leaves a group, so that each has one result.
  */
 #include "passes/graph/fuse.h"
 #include <string.h>
 
-enum { MAX_GROUP = 128 };
+enum { MAX_GROUP = 128, MAX_ROW_GROUP = 32, MAX_ROW_REDUCTIONS = 4, FEW_ROWS = 4 };
 
 typedef struct {
   Node *n;
@@ -29,6 +31,7 @@ typedef struct {
   uint32_t depth;
   uint8_t edge; /* worst way in which something on the way to ipdom reads */
   uint32_t mark, root_mark;
+  uint32_t next; /* ring of the members of a group */
   /* of a root: */
   uint8_t kind;
   uint32_t size;
@@ -52,6 +55,18 @@ static uint32_t find(Fuse *x, uint32_t i) {
 
 static uint8_t worse(uint8_t a, uint8_t b) {
   return a > b ? a : b;
+}
+
+/* Joins the group of root `from` to that of root `into`. */
+static void unite(Fuse *x, uint32_t into, uint32_t from) {
+  if (into == from) return;
+  Item *a = &x->at[into], *b = &x->at[from];
+  uint32_t next = a->next;
+  a->next = b->next;
+  b->next = next;
+  b->up = into;
+  a->kind = worse(a->kind, b->kind);
+  a->size += b->size;
 }
 
 /* ---- the graph ---- */
@@ -142,11 +157,7 @@ static void path_step(Fuse *x, uint32_t i, uint8_t kind, void *ctx) {
   it->mark = x->stamp;
   uint32_t root = find(x, i);
   if (p->commit) {
-    if (root != p->into) {
-      x->at[root].up = p->into;
-      x->at[p->into].kind = worse(x->at[p->into].kind, x->at[root].kind);
-      x->at[p->into].size += x->at[root].size;
-    }
+    unite(x, p->into, root);
   } else if (!it->prim || (i != p->sink && x->at[root].kind > p->limit)) {
     p->ok = false;
     return;
@@ -179,6 +190,83 @@ static bool feeds_contraction(Fuse *x, uint32_t i) {
   return x->at[i].pat.permutation && x->at[find(x, i)].kind == PATTERN_ANCHOR;
 }
 
+/* ---- rows ---- */
+
+typedef struct {
+  uint32_t sink, roots[MAX_ROW_GROUP], n;
+  bool ok;
+} RowPath;
+
+static void add_root(Fuse *x, RowPath *p, uint32_t i) {
+  uint32_t root = find(x, i);
+  for (uint32_t k = 0; k < p->n; k++)
+    if (p->roots[k] == root) return;
+  if (p->n == MAX_ROW_GROUP)
+    p->ok = false;
+  else
+    p->roots[p->n++] = root;
+}
+
+static void row_step(Fuse *x, uint32_t i, uint8_t kind, void *ctx) {
+  (void)kind;
+  RowPath *p = ctx;
+  if (i == x->n || !x->at[i].prim) p->ok = false;
+  if (!p->ok || x->at[i].mark == x->stamp) return;
+  x->at[i].mark = x->stamp;
+  add_root(x, p, i);
+  if (i != p->sink) each_user(x, x->at[i].n, true, row_step, p);
+}
+
+/* Whether everything in these groups works on the same rows: the leading dims of all results, over
+ * which no reduction runs. With few rows separate kernels have more to do in parallel. */
+static bool same_rows(Fuse *x, const RowPath *p) {
+  Context *c = x->pc->c;
+  const Node *first = NULL;
+  int32_t rows = -1;
+  uint32_t size = 0, reductions = 0;
+  int64_t count = 1, v;
+  for (uint32_t k = 0; k < p->n; k++) {
+    uint32_t i = p->roots[k];
+    do {
+      const Item *it = &x->at[i];
+      bool reduces = it->pat.kind >= PATTERN_REDUCE;
+      if (it->pat.contraction || it->pat.kind == PATTERN_INJECTIVE) return false;
+      if (reduces && (it->pat.rows < 1 || (rows >= 0 && it->pat.rows != rows))) return false;
+      if (reduces) rows = it->pat.rows;
+      reductions += reduces;
+      if (!first) first = it->n;
+      i = it->next;
+      size++;
+    } while (i != p->roots[k] && size <= MAX_ROW_GROUP);
+  }
+  if (size > MAX_ROW_GROUP || !reductions || reductions > MAX_ROW_REDUCTIONS) return false;
+  for (int32_t d = 0; d < rows; d++)
+    if (d < first->sinfo->ndim && count >= 0)
+      count = expr_const_int(c, first->sinfo->dims[d], &v) ? count * v : -1;
+  if (count >= 0 && count < FEW_ROWS) return false;
+  for (uint32_t k = 0; k < p->n; k++) {
+    uint32_t i = p->roots[k];
+    do {
+      const SInfo *s = x->at[i].n->sinfo, *t = first->sinfo;
+      if (s->ndim < rows || t->ndim < rows) return false;
+      for (int32_t d = 0; d < rows; d++)
+        if (!expr_proved_eq(c, s->dims[d], t->dims[d])) return false;
+      i = x->at[i].next;
+    } while (i != p->roots[k]);
+  }
+  return true;
+}
+
+static void try_rows(Fuse *x, uint32_t i) {
+  RowPath p = {.sink = x->at[i].ipdom, .ok = true};
+  if (x->at[i].edge > PATTERN_ANCHOR) return;
+  add_root(x, &p, i);
+  x->stamp++;
+  each_user(x, x->at[i].n, true, row_step, &p);
+  if (!p.ok || p.n < 2 || !same_rows(x, &p)) return;
+  for (uint32_t k = 1; k < p.n; k++) unite(x, p.roots[0], p.roots[k]);
+}
+
 static void group_items(Fuse *x) {
   for (int phase = 0; phase < 2; phase++)
     for (uint32_t i = 0; i < x->n; i++) {
@@ -203,6 +291,9 @@ static void group_items(Fuse *x) {
         try_fuse(x, i, PATTERN_ELEMWISE, PATTERN_ANCHOR);
       }
     }
+  for (uint32_t i = 0; i < x->n; i++)
+    if (x->at[i].prim && x->at[i].ipdom != x->n && find(x, i) != find(x, x->at[i].ipdom))
+      try_rows(x, i);
 }
 
 /* ---- reshapes at the border ---- */
@@ -274,7 +365,7 @@ static void fuse_seq(PassCtx *pc, Func *f, Seq *s) {
       Item *it = &x.at[i];
       map_setp(&x.index, n, (void *)(uintptr_t)(i + 1));
       it->n = n;
-      it->up = i;
+      it->up = it->next = i;
       it->size = 1;
       it->kind = PATTERN_OPAQUE;
       it->prim = fuse_candidate(pc, x.a, n, &it->pat);

@@ -19,6 +19,7 @@ typedef struct {
   Map written; /* Buffer -> its Written */
   bool opaque, reduction, contraction;
   const Buffer *last_reduced;
+  int32_t rows; /* -2: no reduction seen yet */
 } Analysis;
 
 /* How a buffer depends on each parameter. */
@@ -67,6 +68,18 @@ static int load_relation(const Visit *v, const Expr *load) {
   return PATTERN_BROADCAST;
 }
 
+/* The number of leading indices that the load shares with the store, when all others are reduction
+ * axes; -1 otherwise. */
+static int32_t load_rows(const Visit *v, const Expr *load) {
+  const Stmt *s = v->store;
+  uint32_t rows = 0;
+  while (rows < load->n && rows < s->store.buf->ndim && load->arg[rows] == s->store.idx[rows])
+    rows++;
+  for (uint32_t i = rows; i < load->n; i++)
+    if (!is_axis(v->b, load->arg[i], ITER_REDUCE)) return -1;
+  return (int32_t)rows;
+}
+
 static uint8_t worse(uint8_t a, uint8_t b) {
   if (a == UNREAD) return b;
   return a > b || b == UNREAD ? a : b;
@@ -84,6 +97,10 @@ static bool visit_load(const Expr *e, void *ctx) {
     return true;
   }
   uint8_t r = v->reduces ? PATTERN_REDUCE : (uint8_t)load_relation(v, e);
+  if (v->reduces) {
+    int32_t rows = load_rows(v, e);
+    x->rows = x->rows == -2 || x->rows == rows ? rows : -1;
+  }
   Written *w = map_getp(&x->written, e->buf);
   int p = param_index(x->f, e->buf);
   if (w) { /* a temporary (or an output read again): its inputs, at least this badly */
@@ -268,8 +285,8 @@ static bool is_plain_buffer(const Buffer *b) {
 }
 
 TirPattern tir_pattern(Context *c, Arena *a, const PrimFunc *f) {
-  Analysis x = {.c = c, .a = a, .f = f};
-  TirPattern p = {.kind = PATTERN_OPAQUE};
+  Analysis x = {.c = c, .a = a, .f = f, .rows = -2};
+  TirPattern p = {.kind = PATTERN_OPAQUE, .rows = -1};
   uint8_t *reads = ARENA_ARRAY(a, uint8_t, f->nparams);
   const SBlock *root = primfunc_root(f);
   p.reads = reads;
@@ -298,6 +315,7 @@ TirPattern tir_pattern(Context *c, Arena *a, const PrimFunc *f) {
   if (x.reduction && (x.contraction || param_index(f, x.last_reduced) < 0)) kind = PATTERN_ANCHOR;
   p.kind = kind;
   p.contraction = x.contraction;
+  p.rows = x.reduction && x.rows >= 0 ? x.rows : -1;
   for (uint32_t k = 0; k < f->nparams; k++)
     if (reads[k] == UNREAD) reads[k] = PATTERN_ELEMWISE;
   p.reshape = kind <= PATTERN_INJECTIVE && p.noutputs == 1 && is_reshape(&x);

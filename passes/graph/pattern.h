@@ -19,6 +19,7 @@ typedef struct {
   bool contraction; /* holds a sum of products of different accesses (matmul, convolution) */
   bool reshape;     /* one input, one output, same order of elements */
   bool permutation; /* a copy that only exchanges axes */
+  int32_t rows;     /* reductions: they run over all axes but the first `rows`; -1: not so */
   uint32_t ninputs; /* buffers that are read and not written, scalars included, in order */
   uint32_t noutputs;
   const uint8_t *reads; /* per parameter: how the result reads it (a PATTERN_*) */
