@@ -265,6 +265,10 @@ static void symbolic_rows(Kernel *kn, bool few, bool parallel, StmtVec *out) {
     const Expr *rest = expr_simplify(c, expr_sub(c, m, done));
     vec_push(kn->em->tmp, &many, guarded_rest(kn, done, rest, heights, n, nv, parallel));
   }
+  if (kn->many_rows) {
+    for (uint32_t i = 0; i < many.n; i++) vec_push(kn->em->tmp, out, many.at[i]);
+    return;
+  }
   /* one row: more columns at a time */
   StmtVec one = {0};
   RowSegment row = {i64(c, 0), i64(c, 1), 1, false};
@@ -383,8 +387,10 @@ bool contraction_emit(Sched *s, Group *g, StmtVec *out) {
   if (pack) {
     StmtVec packed = {0}, place = {0};
     kn.src.panels = pack_panels(&em, &con, kn.src.width, &packed);
+    kn.many_rows = !m_known && !must;
     emit_blocks(&kn, false, parallel, &packed);
-    if (!m_known && !must) {
+    if (kn.many_rows) {
+      kn.many_rows = false;
       kn.src.panels = NULL;
       emit_blocks(&kn, true, parallel, &place);
       vec_push(s->tmp, &body,

@@ -52,6 +52,7 @@ typedef struct {
   const Expr *k_begin, *k_end; /* range of the single k axis (kb != NULL) */
   const Expr *last_kb;         /* condition: this is the last K block */
   bool rows_inside;            /* the loops over con->rows stand inside a panel's */
+  bool many_rows;              /* m is known to be at least PACK_ROWS here */
 } Kernel;
 /* Loops over tiles that cover the segment's rows and all columns, with `nv` vectors a tile. */
 void gemm_segment(Kernel *kn, const RowSegment *seg, uint32_t nv, bool parallel, StmtVec *out);

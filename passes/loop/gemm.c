@@ -28,6 +28,8 @@ typedef struct {
   uint32_t full;      /* vectors below this index are whole even if masked */
   const Expr *number; /* of the tile among those of its panel, or NULL: just one */
   Buffer *acc, *va, *vb;
+  Buffer *sums; /* what the epilogue reads: acc, or its copy in memory */
+  bool rolled;  /* loops over rows and vectors stay loops */
 } Tile;
 
 static const Expr *simp_add(Context *c, const Expr *a, const Expr *b) {
@@ -65,6 +67,13 @@ static Stmt *unrolled(Emit *em, Var *v, uint32_t n, Stmt *body) {
   return loop_of(em->lc, em->g->stages[0]->span, v, i64(em->c, n), FOR_UNROLL, body);
 }
 
+/* A loop over rows or vectors of the tile. */
+static Stmt *tile_loop(const Tile *t, Var *v, uint32_t n, Stmt *body) {
+  Emit *em = t->kn->em;
+  return loop_of(em->lc, em->g->stages[0]->span, v, i64(em->c, n),
+                 t->rolled ? FOR_SERIAL : FOR_UNROLL, body);
+}
+
 /* A statement per vector of the tile: a loop where all are alike, else one by one. */
 typedef Stmt *(*VectorFn)(Tile *t, const Expr *j, bool whole, void *ctx);
 static Stmt *each_vector(Tile *t, VectorFn fn, void *ctx) {
@@ -78,7 +87,7 @@ static Stmt *each_vector(Tile *t, VectorFn fn, void *ctx) {
     if (!n) continue;
     Var *j = loop_var(em->c, "j");
     const Expr *je = simp_add(em->c, j->expr, i64(em->c, from[p]));
-    vec_push(em->tmp, &out, unrolled(em, j, n, fn(t, je, p == 0, ctx)));
+    vec_push(em->tmp, &out, tile_loop(t, j, n, fn(t, je, p == 0, ctx)));
   }
   return seq_of(em->a, &out);
 }
@@ -290,7 +299,7 @@ static Stmt *epilogue(Tile *t, const Expr *j, bool whole, void *ctx) {
   Lanes ln = tile_lanes(t, j, whole);
   StmtVec out = {0};
   for (uint32_t i = 0; i < em->temps.n; i++) ((Temp *)em->temps.entries[i].value)->value = NULL;
-  emit_result(em, g->stages[0], &ln, expr_load(em->c, t->acc, at, 2), &out);
+  emit_result(em, g->stages[0], &ln, expr_load(em->c, t->sums, at, 2), &out);
   for (uint32_t i = 1; i < g->n; i++)
     emit_result(em, g->stages[i], &ln, emit_value(em, &ln, emit_prepare(em, g->stages[i]->value)),
                 &out);
@@ -313,7 +322,45 @@ static Stmt *each_row(Tile *t, VectorFn fn, bool skip) {
   Stmt *body = each_vector(t, fn, &rc);
   if (skip && t->guard && row)
     body = stmt_if(em->a, con->st->span, expr_binary(c, EXPR_LT, row, con->m.extent), body, NULL);
-  return unrolled(em, i, t->height, body);
+  return tile_loop(t, i, t->height, body);
+}
+
+static bool calls_math(const Expr *e, void *ctx) {
+  bool *heavy = ctx;
+  if (e->kind == EXPR_CALL && (intrin_table[e->intrin].flags & INTRIN_FLOAT) &&
+      e->intrin != INTRIN_fma && e->intrin != INTRIN_fabs && e->intrin != INTRIN_sqrt)
+    *heavy = true;
+  return !*heavy;
+}
+
+/* Epilogues with much code (exp, erf) run as a loop over a copy of the tile in memory: the copy
+ * costs little beside them, and the code would be as large as the number of vectors. */
+static bool heavy_epilogue(const Tile *t) {
+  const Group *g = t->kn->em->g;
+  bool heavy = false;
+  for (uint32_t i = 1; i < g->n; i++) expr_walk(g->stages[i]->value, calls_math, &heavy);
+  return heavy && t->height * t->nv > 2;
+}
+
+static Stmt *copy_sums(Tile *t, const Expr *j, bool whole, void *ctx) {
+  (void)whole;
+  const RowCtx *r = ctx;
+  const Expr *at[] = {r->i, j};
+  return stmt_store(t->kn->em->a, t->kn->con->st->span, t->sums, at,
+                    expr_load(t->kn->em->c, t->acc, at, 2));
+}
+
+static Stmt *emit_epilogue(Tile *t) {
+  Emit *em = t->kn->em;
+  t->sums = t->acc;
+  if (!heavy_epilogue(t)) return each_row(t, epilogue, true);
+  StmtVec out = {0};
+  t->sums = local_vectors(em, "sums", t->acc->dtype, t->height, t->nv, &out);
+  vec_push(em->tmp, &out, each_row(t, copy_sums, false));
+  t->rolled = true;
+  vec_push(em->tmp, &out, each_row(t, epilogue, true));
+  t->rolled = false;
+  return seq_of(em->a, &out);
 }
 
 static Stmt *emit_tile(Tile *t) {
@@ -333,7 +380,7 @@ static Stmt *emit_tile(Tile *t) {
   vec_push(em->tmp, &out, each_row(t, init_acc, false));
   Stmt *loops = k_loops(t, 0);
   if (loops) vec_push(em->tmp, &out, loops);
-  Stmt *finish = each_row(t, epilogue, true);
+  Stmt *finish = emit_epilogue(t);
   if (kn->kb && em->g->n > 1)
     finish = stmt_if(em->a, con->st->span, kn->last_kb, finish, each_row(t, store_partial, true));
   vec_push(em->tmp, &out, finish);
