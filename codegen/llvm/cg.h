@@ -245,6 +245,13 @@ void fn_cells_restore(Fn *fn, LLVMValueRef *saved, uint32_t nlive);
 /* The builder goes to `at`, where all edges arrive: phis for the cells that differ. */
 void fn_merge(Fn *fn, LLVMBasicBlockRef at, const Edge *edges, uint32_t n, uint32_t nlive);
 
+/* ---- debug.c: nothing without -g ---- */
+void debug_begin(Cg *cg);
+void debug_end(Cg *cg);
+/* Subprogram of fn, whose text stands at s; every later instruction has a position. */
+void debug_function(Fn *fn, const char *name, Span s);
+void debug_at(Fn *fn, Span s);
+
 /* ---- promote.c ---- */
 /* Decides which allocated buffers live in SSA values: fills fn->promoted. */
 void fn_analyse(Fn *fn, const Stmt *body);

@@ -137,6 +137,7 @@ static void define(Cg *cg, const PrimFunc *f, const Variant *v, LLVMValueRef llf
   map_init(&fn->promoted, fn->arena);
   fn->entry = fn_block(fn, "entry");
   LLVMBasicBlockRef start = fn_block(fn, "");
+  debug_function(fn, f->name, f->span);
   LLVMPositionBuilderAtEnd(fn->b, fn->entry);
   fn->entry_end = LLVMBuildBr(fn->b, start);
   LLVMPositionBuilderAtEnd(fn->b, start);

@@ -564,6 +564,7 @@ static GVal *emit_node(Graph *g, Node *n) {
   Cg *cg = g->cg;
   GVal *v = gval(g, n->sinfo);
   fn->span = n->span;
+  if (n->span.file) debug_at(fn, n->span);
   if (graph_calls(n)) return graph_call(g, n);
   if (node_op(n)->traits & OPT_MEMORY) return memory_node(g, n);
   switch (n->op) {
@@ -727,6 +728,7 @@ static void host_define(Cg *cg, Host *h) {
   Fn fn;
   if (!h->fn) return;
   host_fn_begin(&fn, cg, h->fn);
+  debug_function(&fn, h->f->name, h->f->span);
   Graph g = {.fn = &fn, .cg = cg, .arena = fn.arena, .host = h};
   map_init(&g.vals, g.arena);
   map_init(&g.dests, g.arena);

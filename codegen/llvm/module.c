@@ -195,9 +195,11 @@ bool cg_build(Cg *cg) {
     cg->failed = true;
     return false;
   }
+  debug_begin(cg);
   entry_emit_all(cg);
   host_define_all(cg);
   kernel_define_all(cg);
+  debug_end(cg);
   if (cg->failed) return false;
   char *why = NULL;
   if (LLVMVerifyModule(cg->mod, LLVMReturnStatusAction, &why)) {

@@ -314,6 +314,7 @@ static void parallel_loop(Fn *fn, const Stmt *s) {
   map_init(&in.vars, fn->arena);
   in.entry = fn_block(&in, "entry");
   LLVMBasicBlockRef start = fn_block(&in, "");
+  debug_function(&in, fn->f->name, s->span.file ? s->span : fn->span);
   LLVMPositionBuilderAtEnd(in.b, in.entry);
   in.entry_end = LLVMBuildBr(in.b, start);
   LLVMPositionBuilderAtEnd(in.b, start);
@@ -591,7 +592,10 @@ static void return_stmt(Fn *fn, const Stmt *s) {
 
 void fn_stmt(Fn *fn, const Stmt *s) {
   if (fn->dead || fn->cg->failed) return;
-  if (s->span.file) fn->span = s->span;
+  if (s->span.file) {
+    fn->span = s->span;
+    debug_at(fn, s->span);
+  }
   switch (s->kind) {
   case STMT_SEQ: {
     uint32_t nlive = fn->live.n, nheap = fn->heap.n;
