@@ -1,5 +1,6 @@
-"""Numeric tests of the operators: every case against NumPy, interpreted and compiled, with static and
-with symbolic shapes.
+"""Numeric tests of the operators: every case against NumPy, with static and with symbolic shapes:
+interpreted, compiled, and interpreted from the text of the levels tir and loops (so that legalisation,
+fusion and scheduling are checked apart from code generation).
 
     run_ops.py RELAXC GROUP...       the groups named (all without names); -v shows every failure in full
 
@@ -90,6 +91,13 @@ def run_module(relaxc, mode, cases, symbolic, folder):
     path = os.path.join(folder, "m.rx")
     with open(path, "w") as f:
         f.write(text)
+    if mode[0] == "text":
+        again = os.path.join(folder, "again.rx")
+        r = subprocess.run([relaxc, *mode[1:], path, "-o", again], capture_output=True, text=True,
+                           timeout=120)
+        if r.returncode:
+            return None, f"{mode[1]}: exit code {r.returncode}: {r.stderr.strip()[:1500]}"
+        mode, path = ["eval"], again
     args = [relaxc, *mode, path]
     for k, v in inputs.items():
         np.save(os.path.join(folder, k + ".npy"), v)
@@ -158,7 +166,8 @@ def main(argv):
     verbose = "-v" in argv
     argv = [a for a in argv if a != "-v"]
     relaxc, groups = argv[1], argv[2:]
-    modes = [("eval", ["eval"]), ("run", ["run"])]
+    modes = [("eval", ["eval"]), ("run", ["run"]), ("tir", ["text", "--emit=tir"]),
+             ("loops", ["text", "--emit=loops", "-march=x86-64-v3"])]
     if os.environ.get("OPS_MODES"):
         modes = [m for m in modes if m[0] in os.environ["OPS_MODES"].split(",")]
     cases = []
