@@ -1,7 +1,7 @@
 # Mutation fuzzing of the script reader: changed copies of sample scripts must give exit code 0 or 1
 # with a message, never a crash or a hang.
 #
-#   mutate.py RELAXC [--seed N] [--count N] [--keep DIR] FILE...
+#   mutate.py RELAXC [--seed N] [--count N] [--keep DIR] [--args="-O1 -o out.o"] FILE...
 #
 # Deterministic for a seed. Mutations: flip, insert, delete and repeat bytes, swap lines, change
 # indentation, splice pieces of other files, replace tokens by ones that hurt.
@@ -78,6 +78,7 @@ def main():
     ap.add_argument("--seed", type=int, default=1)
     ap.add_argument("--count", type=int, default=200)
     ap.add_argument("--keep", default=None, help="folder for inputs that failed")
+    ap.add_argument("--args", default="-fsyntax-only", help="what relaxc is asked to do")
     ap.add_argument("--timeout", type=float, default=20)
     args = ap.parse_args()
     rng = random.Random(args.seed)
@@ -90,7 +91,7 @@ def main():
             with open(path, "wb") as f:
                 f.write(data)
             try:
-                r = subprocess.run([args.relaxc, "-fsyntax-only", path], stdout=subprocess.DEVNULL,
+                r = subprocess.run([args.relaxc, *args.args.split(), path], stdout=subprocess.DEVNULL,
                                    stderr=subprocess.PIPE, timeout=args.timeout)
                 bad = r.returncode not in (0, 1) or (r.returncode == 1 and b"error:" not in r.stderr)
                 why = f"exit code {r.returncode}"
