@@ -147,7 +147,7 @@ typedef struct Fn {
   LLVMValueRef ret;  /* where a value-returning function puts its result */
   bool dead;         /* the current block is finished */
   Span span;         /* of the statement being emitted */
-  LLVMMetadataRef di_sub;
+  LLVMMetadataRef di_sub, di_at; /* -g: the function, the position being emitted for */
 } Fn;
 
 /* ---- types.c ---- */
@@ -251,6 +251,8 @@ void debug_end(Cg *cg);
 /* Subprogram of fn, whose text stands at s; every later instruction has a position. */
 void debug_function(Fn *fn, const char *name, Span s);
 void debug_at(Fn *fn, Span s);
+/* Moving the builder in front of an instruction takes that one's position: sets it back. */
+void debug_again(Fn *fn);
 
 /* ---- promote.c ---- */
 /* Decides which allocated buffers live in SSA values: fills fn->promoted. */

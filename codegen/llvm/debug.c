@@ -69,6 +69,10 @@ void debug_at(Fn *fn, Span s) {
   if (!fn->di_sub) return;
   unsigned line, col;
   position(fn->cg, s, &line, &col);
-  LLVMSetCurrentDebugLocation2(
-      fn->b, LLVMDIBuilderCreateDebugLocation(fn->cg->lc, line, col, fn->di_sub, NULL));
+  fn->di_at = LLVMDIBuilderCreateDebugLocation(fn->cg->lc, line, col, fn->di_sub, NULL);
+  debug_again(fn);
+}
+
+void debug_again(Fn *fn) {
+  if (fn->di_at) LLVMSetCurrentDebugLocation2(fn->b, fn->di_at);
 }

@@ -41,6 +41,7 @@ static LLVMValueRef capture(Fn *fn, LLVMValueRef outer) {
     LLVMPositionBuilderBefore(fn->b, fn->scopes.at[fn->level + 1]->anchor);
   else
     LLVMPositionBuilderAtEnd(fn->b, back);
+  debug_again(fn);
   return v;
 }
 
@@ -170,6 +171,7 @@ static uint32_t go_to_level(Fn *fn, uint32_t to) {
     LLVMPositionBuilderAtEnd(fn->b, fn->block);
   else
     LLVMPositionBuilderBefore(fn->b, fn->scopes.at[to + 1]->anchor);
+  debug_again(fn);
   return from;
 }
 
@@ -225,6 +227,7 @@ static LLVMValueRef derived_iv(Fn *fn, Scope *s, const Dim *coef) {
     LLVMPositionBuilderBefore(fn->b, fn->scopes.at[level + 1]->anchor);
   else
     LLVMPositionBuilderAtEnd(fn->b, here);
+  debug_again(fn);
   DerivedIv d = {coef, phi, step};
   vec_push(fn->arena, &s->derived, d);
   return phi;

@@ -24,6 +24,7 @@ LLVMValueRef fn_alloca(Fn *fn, LLVMTypeRef t, uint64_t count, uint32_t align) {
   LLVMValueRef p = LLVMBuildAlloca(fn->b, at, "");
   LLVMSetAlignment(p, align);
   LLVMPositionBuilderAtEnd(fn->b, here);
+  debug_again(fn);
   return p;
 }
 
