@@ -55,6 +55,7 @@ Stmt *schedule_body(LoopCtx *lc) {
     }
     Group g;
     i += group_form(&s, i, &g);
+    if (g.contraction && dots_emit(&s, &g, &body)) continue;
     if (!g.contraction || !contraction_emit(&s, &g, &body)) group_emit(&s, &g, &body);
   }
   StmtVec all = {0};

@@ -96,6 +96,11 @@ bool stage_is_contraction(Sched *s, const Stage *st);
 /* false: no tiled form, nothing was emitted. */
 bool contraction_emit(Sched *s, Group *g, StmtVec *out);
 
+/* ---- dots.c ---- */
+/* A contraction of few rows with a transposed operand, or both forms behind a test of the number of
+ * rows. false: no such contraction, nothing was emitted. */
+bool dots_emit(Sched *s, Group *g, StmtVec *out);
+
 /* ---- pack_const.c ---- */
 /* Packs the constants that f's callers pass for its contractions, and notes it in f's attributes;
  * once per function, before its variants. */
