@@ -87,6 +87,7 @@ static const Dim *convert(Context *c, const Expr *e) {
 }
 
 const Dim *expr_dim(Context *c, const Expr *e) {
+  if (e->kind == EXPR_FLOAT) return convert(c, e);
   if (e->dim) return e->dim;
   const Dim *d = convert(c, e);
   ((Expr *)(uintptr_t)e)->dim = d; /* a cache; the value never changes */
@@ -156,7 +157,7 @@ const Expr *dim_expr(Context *c, const Dim *d, DType dtype) {
   if (!is64) return expr_cast(c, dtype, dim_expr(c, d, DT_I64));
   const Expr *e = build(c, d, dtype);
   cache->e64 = e;
-  if (!e->dim) ((Expr *)(uintptr_t)e)->dim = d;
+  if (e->kind != EXPR_FLOAT && !e->dim) ((Expr *)(uintptr_t)e)->dim = d;
   return e;
 }
 

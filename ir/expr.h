@@ -68,7 +68,11 @@ struct Expr {
   DType dtype;
   uint32_t id; /* dense per context, in order of creation: the order for sorting */
   uint32_t n;
-  const struct Dim *dim; /* canonical form, computed on demand by expr_dim() */
+  union {
+    const struct Dim *dim; /* canonical form, computed on demand by expr_dim() */
+    const double *written; /* EXPR_FLOAT: the literal in the text, before it was rounded to dtype; or
+                              NULL. For printers only: text that is read and printed stays the same */
+  };
   union {
     int64_t i;
     double f;

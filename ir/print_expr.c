@@ -110,7 +110,7 @@ static void print_int(Printer *p, const Expr *e) {
 static void print_float(Printer *p, const Expr *e) {
   p->uses_T = true;
   text_printf(p->t, "T.%s(", dtype_name(e->dtype));
-  text_put_double(p->t, e->f);
+  text_put_double(p->t, e->written ? *e->written : e->f);
   text_putc(p->t, ')');
 }
 

@@ -71,6 +71,14 @@ bool sema_match_types(Sema *s, const Tree *t, const Expr **a, const Expr **b) {
   return true;
 }
 
+/* A float literal as written: 1e-05 stays that in print, though float32 cannot hold it. */
+static const Expr *written_float(Sema *s, DType d, double v) {
+  const Expr *e = expr_float(s->ctx, d, v);
+  if (e->f != v && v == v && !e->written)
+    ((Expr *)(uintptr_t)e)->written = arena_dup(s->ctx->arena, &v, sizeof v);
+  return e;
+}
+
 /* ---- operators ---- */
 
 static const struct {
@@ -383,7 +391,7 @@ static const Expr *read_typed(Sema *s, const Tree *t, DType d) {
   } else if (dtype_is_float(scalar)) {
     double v = 0;
     if (tree_const_float(a, &v)) {
-      const Expr *e = expr_float(c, scalar, v);
+      const Expr *e = written_float(s, scalar, v);
       return d.lanes > 1 ? expr_broadcast(c, e, d.lanes) : e;
     }
   }
@@ -749,7 +757,7 @@ const Expr *sema_expr(Sema *s, const Tree *t) {
     bool wide = !s->tir || t->ival > INT32_MAX;
     return expr_int(c, wide ? DT_I64 : DT_I32, (int64_t)t->ival);
   }
-  case TREE_FLOAT: return expr_float(c, DT_F32, t->fval);
+  case TREE_FLOAT: return written_float(s, DT_F32, t->fval);
   case TREE_CONST:
     if (t->op == TREE_TRUE || t->op == TREE_FALSE) return expr_bool(c, t->op == TREE_TRUE);
     break;
