@@ -165,6 +165,10 @@ static void path_step(Fuse *x, uint32_t i, uint8_t kind, void *ctx) {
     x->at[root].root_mark = x->stamp;
     p->size += x->at[root].size;
     p->anchors += x->at[root].kind >= PATTERN_REDUCE;
+    if (p->size > MAX_GROUP) { /* in vain: don't walk on */
+      p->ok = false;
+      return;
+    }
   }
   if (i != p->sink) each_user(x, it->n, true, path_step, p);
 }
@@ -193,7 +197,7 @@ static bool feeds_contraction(Fuse *x, uint32_t i) {
 /* ---- rows ---- */
 
 typedef struct {
-  uint32_t sink, roots[MAX_ROW_GROUP], n;
+  uint32_t sink, roots[MAX_ROW_GROUP], n, steps;
   bool ok;
 } RowPath;
 
@@ -210,7 +214,8 @@ static void add_root(Fuse *x, RowPath *p, uint32_t i) {
 static void row_step(Fuse *x, uint32_t i, uint8_t kind, void *ctx) {
   (void)kind;
   RowPath *p = ctx;
-  if (i == x->n || !x->at[i].prim) p->ok = false;
+  if (i == x->n || !x->at[i].prim || x->at[i].pat.contraction || ++p->steps > 4 * MAX_ROW_GROUP)
+    p->ok = false;
   if (!p->ok || x->at[i].mark == x->stamp) return;
   x->at[i].mark = x->stamp;
   add_root(x, p, i);
