@@ -14,7 +14,7 @@ MAKEFLAGS += --no-builtin-rules
 # Debian packages: what a build needs, what only the tests need, what only `make bench` needs.
 BUILD_DEPS := gcc libc6-dev binutils make bison re2c llvm-22-dev lld-22 libstdc++-12-dev \
               zlib1g-dev libzstd-dev libcjson-dev libzip-dev libpthreadpool-dev
-TEST_DEPS  := llvm-22-tools libcmocka-dev libdlpack-dev python3 python3-numpy python3-psutil qemu-user
+TEST_DEPS  := g++ llvm-22-tools libcmocka-dev libdlpack-dev python3 python3-numpy python3-psutil qemu-user
 BENCH_DEPS := libopenblas-dev
 DEPS       := $(BUILD_DEPS) $(TEST_DEPS)
 
@@ -142,7 +142,7 @@ $(BUILD)/librelaxrt.a: $(RT_OBJS)
 
 $(BUILD)/librelaxrt.so: $(RT_OBJS)
 	$(CC) -shared -Wl,-soname,librelaxrt.so -Wl,-z,defs -Wl,--version-script=runtime/relaxrt.map \
-	  $(LDFLAGS) -o $@ $^ -lpthread -lm
+	  $(LDFLAGS) -o $@ $^ -lpthreadpool -lpthread -lm
 
 $(BUILD)/san/librelaxrt.a: $(SAN_RT_OBJS)
 	@mkdir -p $(@D)

@@ -2,7 +2,7 @@
  *
  * The linker is cc's, or lld's if there is no cc; both get the same words. A version script hides
  * everything but the module's entries and the runtime's. No rpath: the library depends on libc,
- * libm only.
+ * libm and, with threads, libpthreadpool by name.
  */
 #define _GNU_SOURCE
 #include "frontend/link.h"
@@ -140,6 +140,7 @@ static const char *const *linker_words(Arena *a, const char *linker, bool driver
   ADD("%s--version-script=%s", wl, map);
   ADD("%s--gc-sections", wl);
   ADD("%s--build-id=none", wl);
+  if (runtime) ADD("-lpthreadpool");
   if (runtime) ADD("-lpthread");
   ADD("-lm");
   ADD("-lc");

@@ -4,22 +4,45 @@
  * don't depend on it; threads take pieces as they come. Failures: of several pieces the first by
  * index wins, whatever the timing. A piece is skipped only when an earlier one has failed already.
  *
- * The built-in crew (crew.c) does the work by default. A call that finds it busy (another host
- * thread) or comes from within a piece runs serially, which gives the same results.
+ * pthreadpool does the work by default. It is made at the first parallel call; a call that finds it
+ * busy (another host thread) or comes from within a piece runs serially, which gives the same
+ * results. Workers take over the caller's floating-point environment (rounding, flush to zero) with
+ * each loop, so that results depend on the caller only. After fork() the child makes a new pool.
+ *
+ * A pool's join waits until each worker has come by, even when no piece is left for it. On a loaded
+ * machine a worker gets its turn only milliseconds later, and workers that spin in between make
+ * that worse. So the time between the end of the last piece and the end of the join is watched:
+ * when it is long, loops run in the caller for a while (longer each time it happens again), and
+ * workers sleep at once between loops until joins have become quick again.
  */
 #define _GNU_SOURCE
-#include "runtime/crew.h"
+#include "runtime/relaxrt.h"
 
+#include <fenv.h>
 #include <pthread.h>
+#include <pthreadpool.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
-static atomic_int threads;        /* 0: not yet known */
-static _Thread_local bool inside; /* this thread runs a piece */
+/* Nanoseconds: a join that lasts longer is a stall; the longest time without threads. */
+enum { STALL = 200000, MAX_PENALTY = 1000000000 };
+
+static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER; /* held while the pool works */
+static pthreadpool_t pool;
+static atomic_bool pool_tried; /* made, or found impossible */
+static int64_t penalty;        /* of the last stall, halved by each quick join */
+static int64_t serial_until;   /* no threads before this time */
+static uint64_t loops;         /* number of the loop that runs */
+
+static atomic_int threads;                 /* 0: not yet known */
+static _Thread_local bool inside;          /* this thread runs a piece */
+static _Thread_local uint64_t environment; /* the loop whose environment this thread has */
 
 static RxParallelFor host_run;
 static void *host_user;
@@ -58,10 +81,70 @@ int rx_num_threads(void) {
 
 int rx_set_num_threads(int n) {
   if (n < 1 || n > 4096) return rx_fail(RX_ERR_ARGUMENT, "number of threads out of range: %d", n);
-  if (relaxrt_crew_started()) return rx_fail(RX_ERR_ARGUMENT, "the threads are running already");
+  if (atomic_load(&pool_tried)) return rx_fail(RX_ERR_ARGUMENT, "the threads are running already");
   atomic_store_explicit(&threads, n, memory_order_relaxed);
   return 0;
 }
+
+/* ---- the pool ---- */
+
+static int64_t now(void) {
+  struct timespec t;
+  if (clock_gettime(CLOCK_MONOTONIC, &t) != 0) return 0;
+  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* At exit, or when the library that holds this code is unloaded: no thread may stay in it. */
+static void stop_pool(void) {
+  if (pthread_mutex_trylock(&pool_lock) != 0) return; /* a loop runs: the process ends anyway */
+  pthreadpool_destroy(pool);
+  pool = NULL; /* loops that come later run serially */
+  pthread_mutex_unlock(&pool_lock);
+}
+
+static void fork_child(void) {
+  pthread_mutex_init(&pool_lock, NULL);
+  pool = NULL; /* its threads stayed in the parent; its memory is given up */
+  atomic_store(&pool_tried, false);
+}
+
+static void *trial_main(void *gate) {
+  pthread_mutex_lock(gate);
+  pthread_mutex_unlock(gate);
+  return NULL;
+}
+
+/* How many of `want` threads the system grants. pthreadpool_create never returns when it can't
+ * start one of its own. */
+static int grant_threads(int want) {
+  int n = 0;
+  pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+  pthread_t *t = malloc((size_t)want * sizeof *t);
+  if (!t) return 0;
+  pthread_mutex_lock(&gate);
+  while (n < want && pthread_create(&t[n], NULL, trial_main, &gate) == 0) n++;
+  pthread_mutex_unlock(&gate);
+  for (int i = 0; i < n; i++) (void)pthread_join(t[i], NULL);
+  pthread_mutex_destroy(&gate);
+  free(t);
+  return n;
+}
+
+/* Makes the pool, under pool_lock; it stays NULL when there are no threads to be had. */
+static void make_pool(void) {
+  static bool hooked;
+  sigset_t all, old;
+  atomic_store(&pool_tried, true);
+  if (!hooked) hooked = pthread_atfork(NULL, NULL, fork_child) == 0 && atexit(stop_pool) == 0;
+  /* The host's signals are for the host's threads. */
+  sigfillset(&all);
+  if (pthread_sigmask(SIG_SETMASK, &all, &old) != 0) return;
+  int n = 1 + grant_threads(rx_num_threads() - 1);
+  if (n > 1) pool = pthreadpool_create((size_t)n);
+  (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+}
+
+/* ---- loops ---- */
 
 /* One parallel loop. */
 typedef struct {
@@ -72,6 +155,11 @@ typedef struct {
   pthread_mutex_t lock;   /* for the two below */
   int status;
   char message[RX_ERROR_SIZE];
+  /* With the built-in pool: */
+  uint64_t number;
+  fenv_t env;
+  _Atomic int64_t left;     /* pieces that are not done */
+  _Atomic int64_t finished; /* when the last one was */
 } Loop;
 
 static int run_piece(const Loop *l, int64_t piece) {
@@ -97,12 +185,47 @@ static void run_task(void *arg, int64_t piece) {
   pthread_mutex_unlock(&l->lock);
 }
 
+static void pool_task(void *arg, size_t piece) {
+  Loop *l = arg;
+  if (environment != l->number) {
+    (void)fesetenv(&l->env);
+    environment = l->number;
+  }
+  run_task(l, (int64_t)piece);
+  if (atomic_fetch_sub(&l->left, 1) == 1) atomic_store(&l->finished, now());
+}
+
 static int run_serially(const Loop *l, int64_t pieces) {
   for (int64_t i = 0; i < pieces; i++) {
     int status = run_piece(l, i);
     if (status) return status;
   }
   return 0;
+}
+
+/* Runs the loop in the pool; false when nothing was run: it is busy, missing or stalled lately. */
+static bool run_in_pool(Loop *l, int64_t pieces) {
+  if (pthread_mutex_trylock(&pool_lock) != 0) return false;
+  if (!atomic_load(&pool_tried)) make_pool();
+  bool runs = pool && (penalty == 0 || now() >= serial_until);
+  if (runs) {
+    l->number = environment = ++loops;
+    (void)fegetenv(&l->env);
+    atomic_init(&l->left, pieces);
+    atomic_init(&l->finished, 0);
+    pthreadpool_parallelize_1d(pool, pool_task, l, (size_t)pieces,
+                               penalty ? PTHREADPOOL_FLAG_YIELD_WORKERS : 0);
+    int64_t end = now(), wait = end - atomic_load(&l->finished);
+    if (wait > STALL) {
+      penalty = 2 * penalty > 8 * wait ? 2 * penalty : 8 * wait;
+      if (penalty > MAX_PENALTY) penalty = MAX_PENALTY;
+      serial_until = end + penalty;
+    } else {
+      penalty = penalty > STALL ? penalty / 2 : 0;
+    }
+  }
+  pthread_mutex_unlock(&pool_lock);
+  return runs;
 }
 
 int rx_parallel_for(RxRangeFn fn, void *ctx, int64_t n, int64_t grain) {
@@ -118,7 +241,7 @@ int rx_parallel_for(RxRangeFn fn, void *ctx, int64_t n, int64_t grain) {
   if (host_run)
     host_run(host_user, run_task, &l, pieces);
   else
-    ran = relaxrt_crew_run(rx_num_threads(), run_task, &l, pieces);
+    ran = run_in_pool(&l, pieces);
   pthread_mutex_destroy(&l.lock);
   if (!ran) return run_serially(&l, pieces);
   if (l.status) memcpy(rx_error_buffer(), l.message, sizeof l.message);

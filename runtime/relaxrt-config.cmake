@@ -7,5 +7,5 @@ if(NOT TARGET relaxrt::relaxrt)
   set_target_properties(relaxrt::relaxrt PROPERTIES
     IMPORTED_LOCATION "${_relaxrt_prefix}/lib/librelaxrt.a"
     INTERFACE_INCLUDE_DIRECTORIES "${_relaxrt_prefix}/include"
-    INTERFACE_LINK_LIBRARIES "Threads::Threads;m")
+    INTERFACE_LINK_LIBRARIES "pthreadpool;Threads::Threads;m")
 endif()

@@ -151,7 +151,7 @@ static void test_parallel(void **state) {
   check_loops();
 }
 
-/* Several host threads at once: one gets the crew, the others run by themselves. */
+/* Several host threads at once: one gets the pool, the others run by themselves. */
 static void *host_main(void *arg) {
   check_loops();
   return arg;
