@@ -83,14 +83,14 @@ RT_LINK    := $(if $(SAN),$(BUILD)/san/librelaxrt.a,$(BUILD)/librelaxrt.a)
 SAN_RT_OBJS := $(if $(SAN),$(RT_SRCS:%.c=$(BUILD)/obj/san/%.o))
 
 .PHONY: all asan deps bench-deps check run-tests units demo bench layers headers tidy format \
-        format-check clean install bless
+        format-check clean install install-files bless
 all: $(if $(wildcard frontend/main.c),$(BUILD)/relaxc) $(RT_LIBS) $(RT_LINK)
 asan: $(if $(filter check demo,$(MAKECMDGOALS)),,all)
 
 # --- configuration: llvm-config is asked once ----------------------------------------------------
 # Goals that build through a second make, once the packages are there, must not ask for it.
 INDIRECT := deps bench-deps clean check demo bench format format-check layers run-tests \
-            $(if $(filter check demo,$(MAKECMDGOALS)),asan)
+            install-files $(if $(filter check demo,$(MAKECMDGOALS)),asan)
 ifneq ($(filter-out $(INDIRECT),$(or $(MAKECMDGOALS),all)),)
 include $(BUILD)/config.mk
 endif
@@ -229,7 +229,10 @@ clean:
 
 # --- installation ------------------------------------------------------------------------------------
 install: all
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include
+	@$(MAKE) --no-print-directory BUILD=$(BUILD) install-files
+install-files:
+	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin lib/pkgconfig include share/man/man1 \
+	  share/bash-completion/completions)
 	install -m 755 $(BUILD)/relaxc $(DESTDIR)$(PREFIX)/bin/relaxc
 	install -m 644 $(BUILD)/librelaxrt.a $(DESTDIR)$(PREFIX)/lib/librelaxrt.a
 	install -m 755 $(BUILD)/librelaxrt.so $(DESTDIR)$(PREFIX)/lib/librelaxrt.so
@@ -241,5 +244,7 @@ install: all
 	$(BUILD)/relaxc --help-completion >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/relaxc
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' runtime/relaxrt.pc.in \
 	  >$(DESTDIR)$(PREFIX)/lib/pkgconfig/relaxrt.pc
+	$(BUILD)/relaxc --help-man >$(DESTDIR)$(PREFIX)/share/man/man1/relaxc.1
+	$(BUILD)/relaxc --help-completion >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/relaxc
 
 -include $(OBJS:.o=.d) $(RT_OBJS:.o=.d) $(SAN_RT_OBJS:.o=.d) $(UNIT_OBJS:.o=.d)
