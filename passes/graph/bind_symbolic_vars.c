@@ -3,9 +3,10 @@
  *   before: def main(x: R.Tensor((n, 4)))      with {"n": 16}
  *   after:  def main(x: R.Tensor((16, 4)))
  *
- * Values come from option binding_map or from --bind. A name that no function has is an error. A
- * scalar parameter that is such a dim leaves the signature. Struct info is inferred again, so that
- * shapes that contradict each other now are reported.
+ * Values come from option binding_map or from --bind. A name without a function's means the public
+ * functions: what a private one's dims are is its callers' business. A name that no function has is
+ * an error. A scalar parameter that is such a dim leaves the signature. Struct info is inferred
+ * again, so that shapes that contradict each other now are reported.
  */
 #include "passes/graph/graph.h"
 #include <string.h>
@@ -33,9 +34,11 @@ static bool bind_name(PassCtx *pc, const char *func, const char *name, int64_t v
                name, (long long)v);
     return false;
   }
+  bool has_public = false;
+  module_each(pc->m, f) has_public |= f->kind == GLOBAL_FUNC && !f->func->is_private;
   module_each(pc->m, g) {
     if (g->kind != GLOBAL_FUNC || !pass_wants(pc, g->name)) continue;
-    if (func && strcmp(func, g->name) != 0) continue;
+    if (func ? strcmp(func, g->name) != 0 : has_public && g->func->is_private) continue;
     Var *var = find_dim(g->func, name);
     if (!var) continue;
     const Expr *value = expr_int(pc->c, var->dtype, v);

@@ -321,6 +321,13 @@ static bool at_border(Fuse *x, uint32_t i) {
 
 /* ---- building ---- */
 
+static const char *member_names(const Fuse *x, const NodeVec *g) {
+  const char *s = node_in(g->at[0], 0)->str;
+  for (uint32_t i = 1; i < g->n; i++)
+    s = arena_printf(x->a, "%s, %s", s, node_in(g->at[i], 0)->str);
+  return s;
+}
+
 /* Members of each group, in order; reshapes at the border taken out until none is left. */
 static void groups_build(Fuse *x) {
   NodeVec *members = ARENA_ARRAY(x->a, NodeVec, x->n);
@@ -353,9 +360,10 @@ static void groups_build(Fuse *x) {
     if (!x->at[i].prim) continue;
     g = &members[find(x, i)];
     if (g->n < 2 || vec_last(g) != x->at[i].n) continue;
-    Node *last = vec_last(g);
-    if (fuse_group(x->pc, x->a, g) && x->pc->remarks)
-      diag(x->pc->c->diags, DIAG_REMARK, last->span, "fused %u operations into one kernel", g->n);
+    Span span = vec_last(g)->span;
+    const char *names = x->pc->remarks ? member_names(x, g) : NULL;
+    if (fuse_group(x->pc, x->a, g) && names)
+      diag(x->pc->c->diags, DIAG_REMARK, span, "fused into one kernel: %s", names);
   }
 }
 
