@@ -71,9 +71,9 @@ Buffer *te_reduce_end(LowerCtx *lc, TeReduce r, const Expr *value);
 Buffer *te_reduce_end_custom(LowerCtx *lc, const Expr *init,
                              const Expr *(*combine)(Context *, const Expr *acc, const Expr *v),
                              const Expr *value);
-/* A stage of free form, for what no single store per element expresses (scatter, scans): a buffer that
- * starts undefined, and a statement of loops, stores and assertions as one block. Such a function is
- * neither fused nor scheduled. */
+/* A stage of free form, for what no single store per element expresses (scatter, scans): a buffer
+ * that starts undefined, and a statement of loops, stores and assertions as one block. Such a
+ * function is neither fused nor scheduled. */
 Buffer *te_alloc(LowerCtx *lc, const char *name, const Expr *const *shape, uint32_t ndim, DType d);
 void te_block(LowerCtx *lc, const char *name, Stmt *body);
 /* Serial loops around body, vars[0] outermost. */
