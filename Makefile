@@ -103,11 +103,14 @@ $(BUILD)/config.mk: Makefile
 
 # --- the compiler ---------------------------------------------------------------------------------
 $(BUILD)/relaxc: $(MAIN_OBJ) $(BUILD)/librelaxc.a $(RT_LINK)
-	$(LINK) -o $@ $^ $(LIBS)
+	$(LINK) -o $@.new $^ $(LIBS)
+	@mv $@.new $@
 
+# The archive and the compiler are replaced whole, so that a test never meets half of one.
 $(BUILD)/librelaxc.a: $(LIB_OBJS)
-	@rm -f $@
-	$(AR) rcsT $@ $^
+	@rm -f $@.new
+	$(AR) rcsT $@.new $^
+	@mv $@.new $@
 
 $(BUILD)/obj/%.o: %.c $(BUILD)/config.mk | $(GEN_HDRS)
 	@mkdir -p $(@D)
