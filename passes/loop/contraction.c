@@ -403,6 +403,11 @@ bool contraction_emit(Sched *s, Group *g, StmtVec *out) {
     emit_blocks(&kn, false, parallel, &body);
   }
   if (!body.n) return true;
+  loop_remark(s->lc, con.st->span, "contraction in register tiles, %u lanes, %s%s", con.lanes,
+              ready  ? "operand packed at compile time"
+              : pack ? "operand packed at run time"
+                     : "operand read in place",
+              g->n > 1 ? ", epilogue in registers" : "");
   int64_t grain = outer_parallel ? PARALLEL_WORK / (work > 0 ? work : 1) + 1 : 0;
   Stmt *st = wrap_outer(s, &con, outer, vars, no, grain, seq_of(s->a, &body));
   if (st) vec_push(s->tmp, out, st);

@@ -71,6 +71,10 @@ const Expr *lane_mask(Context *c, const Expr *base, const Expr *end, uint32_t la
  * `ws` is the workspace buffer to use. */
 Stmt *lift_workspace(LoopCtx *lc, Stmt *s, Buffer *ws, const Expr **bytes);
 
+/* ---- schedule.c ---- */
+/* -Rpass: what was done with lc->f, said once for all variants. */
+void loop_remark(LoopCtx *lc, Span s, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
 /* ---- small helpers (lower_block.c) ---- */
 Stmt *seq_of(Arena *a, const StmtVec *v);
 Var *loop_var(Context *c, const char *name);

@@ -430,6 +430,12 @@ void group_emit(Sched *s, Group *g, StmtVec *out) {
   bool over_outer =
       best >= 0 && full > 1 && best_score > -8 && !(any_inner && inner_score >= best_score);
   em.inner_vec = !over_outer && full > 1;
+  loop_remark(s->lc, g->stages[0]->span, "%u stage%s in one loop nest, %s", g->n,
+              g->n == 1 ? "" : "s",
+              full < 2     ? "scalar"
+              : over_outer ? "lanes over a common axis"
+              : any_inner  ? "lanes over the inner axes"
+                           : "scalar: no contiguous axis");
   const Axis *vec = over_outer ? &g->outer[best] : NULL;
   int32_t inside = over_outer ? axes_transposed(&em, (uint32_t)best) : -1;
   Axis loops[MAX_AXES] = {0};

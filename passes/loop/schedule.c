@@ -6,6 +6,19 @@ const Expr *subst_vars(Context *c, const Map *vars, const Expr *e) {
   return expr_subst(&s, e);
 }
 
+void loop_remark(LoopCtx *lc, Span s, const char *fmt, ...) {
+  const Target *t = lc->pc->target;
+  if (!lc->pc->remarks || lc->v != &t->variants[t->nvariants - 1]) return;
+  Text text = {0};
+  va_list ap;
+  va_start(ap, fmt);
+  text_vprintf(&text, fmt, ap);
+  va_end(ap);
+  const char *of = attr_get_str(lc->f->attrs, "relaxc.variant_of", lc->f->name);
+  diag(lc->c->diags, DIAG_REMARK, s.file ? s : lc->f->span, "'%s': %s", of, text_cstr(&text));
+  text_free(&text);
+}
+
 Stmt *loop_of(LoopCtx *lc, Span sp, Var *v, const Expr *extent, ForKind k, Stmt *body) {
   int64_t n;
   if (expr_const_int(lc->c, extent, &n)) {
@@ -49,6 +62,7 @@ Stmt *schedule_body(LoopCtx *lc) {
   for (uint32_t i = 0; i < s.items.n;) {
     Item *it = &s.items.at[i];
     if (it->opaque) {
+      loop_remark(lc, it->opaque->span, "loops stay as written");
       vec_push(s.tmp, &body, lower_blocks(lc, it->opaque));
       i++;
       continue;
