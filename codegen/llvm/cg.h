@@ -45,6 +45,7 @@ enum { ERROR_SIZE = 1024, MAX_STACK_BYTES = 64 << 10, MAX_CELLS = 512 };
 /* A prim_func as callable code: one LLVM function per variant that differs. */
 typedef struct Kernel {
   const PrimFunc *f;
+  uint64_t hash; /* of f, up to names */
   LLVMTypeRef type;
   uint32_t n; /* entries of fns; 1, or the target's number of variants */
   LLVMValueRef fns[TARGET_MAX_VARIANTS];
@@ -65,6 +66,7 @@ typedef struct Cg {
   LLVMModuleRef mod;
   LLVMTypeRef void_t, i1, i8, i16, i32, i64, f16, f32, f64, ptr;
   Map kernels;                             /* PrimFunc* -> Kernel* */
+  VEC(Kernel *) by_order;                  /* distinct kernels, for de-duplication */
   VEC(Kernel *) todo;                      /* declared, not yet defined */
   StrMap strings;                          /* text -> global */
   Map consts;                              /* ConstData* -> global */
@@ -143,10 +145,12 @@ typedef struct Fn {
   VEC(Map *) memo; /* Expr* -> value, within one statement */
   Map *loads;      /* data var, Dim, lanes -> value loaded; dropped at each write to memory */
   uint32_t loads_level;
-  LLVMValueRef mask; /* lanes that count (vector if_then_else), or NULL */
-  LLVMValueRef ret;  /* where a value-returning function puts its result */
-  bool dead;         /* the current block is finished */
-  Span span;         /* of the statement being emitted */
+  LLVMValueRef mask;       /* lanes that count (vector if_then_else), or NULL */
+  LLVMValueRef ret;        /* where a value-returning function puts its result */
+  LLVMBasicBlockRef leave; /* common return block, made on demand, and the status that arrives */
+  LLVMValueRef leave_status;
+  bool dead;                     /* the current block is finished */
+  Span span;                     /* of the statement being emitted */
   LLVMMetadataRef di_sub, di_at; /* -g: the function, the position being emitted for */
 } Fn;
 

@@ -226,6 +226,55 @@ LLVMValueRef dl_check_tensor(Cg *cg, LLVMBuilderRef b, LLVMValueRef t, const cha
   return LLVMBuildCall2(b, h.type, h.fn, args, 8, "");
 }
 
+/* (t, want, texts, function, role, name) */
+static void dims_helper(Helper *h) {
+  Cg *cg = h->cg;
+  LLVMTypeRef types[6] = {cg->ptr, cg->ptr, cg->ptr, cg->ptr, cg->ptr, cg->ptr};
+  if (!helper_begin(h, cg, "rx.check_dims", cg->i32, types, 6)) return;
+  LLVMBuilderRef b = h->b;
+  LLVMValueRef t = LLVMGetParam(h->fn, 0), want = LLVMGetParam(h->fn, 1);
+  LLVMValueRef texts = LLVMGetParam(h->fn, 2), null = LLVMConstNull(cg->ptr), m[7];
+  for (unsigned i = 0; i < 3; i++) m[i] = LLVMGetParam(h->fn, i + 3);
+  LLVMValueRef shape = dl_load(cg, b, t, DL_SHAPE, cg->ptr);
+  HelperLoop l = loop_open(h, dl_load(cg, b, t, DL_NDIM, cg->i32));
+  LLVMValueRef got = at64(h, shape, l.i), need = at64(h, want, l.i);
+  LLVMBasicBlockRef bad = helper_block(h), good = helper_block(h), look = helper_block(h);
+  LLVMBasicBlockRef plain = helper_block(h), named = helper_block(h);
+  LLVMBuildCondBr(b, icmp(h, LLVMIntNE, got, need), bad, good);
+  LLVMPositionBuilderAtEnd(b, bad);
+  m[3] = LLVMBuildTrunc(b, l.i, cg->i32, "");
+  LLVMBuildCondBr(b, icmp(h, LLVMIntEQ, texts, null), plain, look);
+  LLVMPositionBuilderAtEnd(b, look);
+  LLVMValueRef text =
+      LLVMBuildLoad2(b, cg->ptr, LLVMBuildInBoundsGEP2(b, cg->ptr, texts, &l.i, 1, ""), "");
+  LLVMBuildCondBr(b, icmp(h, LLVMIntEQ, text, null), plain, named);
+  LLVMPositionBuilderAtEnd(b, plain);
+  m[4] = need;
+  m[5] = got;
+  cg_message(cg, b, "%s: %s '%s': dim %d: expected %lld but got %lld", m, 6);
+  LLVMBuildRet(b, cg_i32(cg, ST_SHAPE));
+  LLVMPositionBuilderAtEnd(b, named);
+  m[4] = text;
+  m[5] = need;
+  m[6] = got;
+  cg_message(cg, b, "%s: %s '%s': dim %d: expected %s = %lld but got %lld", m, 7);
+  LLVMBuildRet(b, cg_i32(cg, ST_SHAPE));
+  LLVMPositionBuilderAtEnd(b, good);
+  loop_close(h, &l);
+  LLVMBuildRet(b, cg_i32(cg, 0));
+  LLVMDisposeBuilder(b);
+}
+
+LLVMValueRef dl_check_dims(Cg *cg, LLVMBuilderRef b, LLVMValueRef t, LLVMValueRef want,
+                           LLVMValueRef texts, const char *function, const char *role,
+                           const char *name) {
+  Helper h = {.cg = cg};
+  dims_helper(&h);
+  LLVMValueRef args[6] = {
+      t, want, texts, cg_string(cg, function), cg_string(cg, role), cg_string(cg, name)};
+  return LLVMBuildCall2(b, h.type, h.fn, args, 6, "");
+}
+
 static void bytes_helper(Helper *h) {
   Cg *cg = h->cg;
   if (!helper_begin(h, cg, "rx.tensor_bytes", cg->i64, &cg->ptr, 1)) return;

@@ -26,6 +26,10 @@ LLVMValueRef dl_data(Cg *cg, LLVMBuilderRef b, LLVMValueRef t);
 LLVMValueRef dl_check_tensor(Cg *cg, LLVMBuilderRef b, LLVMValueRef t, const char *function,
                              const char *role, const char *name, uint32_t dtype_word,
                              const char *dtype_text, int32_t ndim, int64_t elem_bytes);
+/* i32 status: dim i of t is want[i]. texts: NULL, or per dim its text (NULL for a number). */
+LLVMValueRef dl_check_dims(Cg *cg, LLVMBuilderRef b, LLVMValueRef t, LLVMValueRef want,
+                           LLVMValueRef texts, const char *function, const char *role,
+                           const char *name);
 /* i64: elements * elem_bytes; the tensor was checked. */
 LLVMValueRef dl_bytes(Cg *cg, LLVMBuilderRef b, LLVMValueRef t);
 /* i32 status. */

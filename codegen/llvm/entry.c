@@ -8,12 +8,15 @@
 #include "codegen/llvm/dlcheck.h"
 #include "ir/print.h"
 
+enum { MAX_RANK = 64 };
+
 typedef struct {
   Cg *cg;
   Fn *fn;
   const AbiFunc *f;
   Host *h;
   const char *name;
+  LLVMValueRef extents; /* stack array for expected dims */
 } Entry;
 
 static LLVMTypeRef c_value_type(Cg *cg, DType d) {
@@ -68,6 +71,14 @@ static void dim_args(Entry *e, LLVMValueRef *args, uint32_t *k) {
     args[(*k)++] = dim_value(e->fn, dim_var(e->cg->c, f->dims[i]));
 }
 
+static LLVMValueRef constant(Cg *cg, LLVMValueRef init, const char *name) {
+  LLVMValueRef g = LLVMAddGlobal(cg->mod, LLVMTypeOf(init), name);
+  LLVMSetInitializer(g, init);
+  LLVMSetGlobalConstant(g, true);
+  LLVMSetLinkage(g, LLVMInternalLinkage);
+  return g;
+}
+
 /* ---- plain ---- */
 
 static void null_check(Entry *e, const AbiValue *v, const char *role, LLVMValueRef p) {
@@ -110,7 +121,7 @@ static void check_shape_values(Entry *e, const AbiValue *v, LLVMValueRef p, bool
 
 static void plain_entry(Cg *cg, const AbiFunc *f, Host *h, bool with_ws) {
   Fn fn;
-  Entry e = {cg, &fn, f, h, f->func->name};
+  Entry e = {cg, &fn, f, h, f->func->name, NULL};
   uint32_t n = 0, k = 0;
   LLVMTypeRef *types = ARENA_ARRAY(cg->arena, LLVMTypeRef, f->nargs + f->nouts + f->ndims + 1);
   for (uint32_t i = 0; i < f->nargs; i++)
@@ -159,13 +170,13 @@ static void plain_entry(Cg *cg, const AbiFunc *f, Host *h, bool with_ws) {
   args[k++] = ws;
   LLVMValueRef status = LLVMBuildCall2(fn.b, h->type, h->fn, args, k, "");
   if (!with_ws) cg_scratch_pop(cg, fn.b, ws);
-  LLVMBuildRet(fn.b, status);
+  fn_return(&fn, status);
   host_fn_end(&fn);
 }
 
 static void workspace_entry(Cg *cg, const AbiFunc *f, Host *h) {
   Fn fn;
-  Entry e = {cg, &fn, f, h, f->func->name};
+  Entry e = {cg, &fn, f, h, f->func->name, NULL};
   const char *name = arena_printf(cg->arena, "%s_workspace", f->symbol);
   LLVMValueRef ll = LLVMAddFunction(cg->mod, name, h->ws_type);
   cg_fn_attrs(cg, ll, &cg->target->variants[0]);
@@ -196,41 +207,63 @@ static void workspace_entry(Cg *cg, const AbiFunc *f, Host *h) {
 
 /* ---- DLPack ---- */
 
-static void check_dims(Entry *e, const AbiValue *v, const char *role, LLVMValueRef t,
-                       bool bind_only) {
+/* Expected extents as an array: constant, or filled on the stack. */
+static LLVMValueRef extent_array(Entry *e, LLVMValueRef *want, uint32_t n) {
   Fn *fn = e->fn;
   Cg *cg = e->cg;
-  const SInfo *si = v->sinfo;
-  LLVMValueRef shape = dl_load(cg, fn->b, t, DL_SHAPE, cg->ptr);
-  int32_t n = v->kind == ABI_SHAPE ? 1 : si->ndim;
-  for (int32_t i = 0; i < n; i++) {
-    const Expr *x = v->kind == ABI_SHAPE ? expr_i64(fn->c, si->ndim) : si->dims[i];
-    bool unbound = x->kind == EXPR_VAR && !map_hasp(&fn->vars, x->var);
-    if (bind_only != unbound) continue;
+  bool fixed = true;
+  for (uint32_t i = 0; i < n; i++) fixed &= LLVMIsAConstantInt(want[i]) != NULL;
+  if (fixed) return constant(cg, LLVMConstArray2(cg->i64, want, n), "dims");
+  if (!e->extents) e->extents = fn_alloca(fn, cg->i64, MAX_RANK, 8);
+  for (uint32_t i = 0; i < n; i++) {
+    LLVMValueRef at = cg_i64(cg, i);
+    LLVMBuildStore(fn->b, want[i], LLVMBuildInBoundsGEP2(fn->b, cg->i64, e->extents, &at, 1, ""));
+  }
+  return e->extents;
+}
+
+static void bind_tensor_dims(Entry *e, const AbiValue *v, LLVMValueRef t) {
+  Fn *fn = e->fn;
+  Cg *cg = e->cg;
+  LLVMValueRef shape = NULL;
+  for (int32_t i = 0; i < v->sinfo->ndim; i++) {
+    const Expr *x = v->sinfo->dims[i];
+    if (x->kind != EXPR_VAR || map_hasp(&fn->vars, x->var)) continue;
+    if (!shape) shape = dl_load(cg, fn->b, t, DL_SHAPE, cg->ptr);
     LLVMValueRef at = cg_i64(cg, i);
     LLVMValueRef got = LLVMBuildLoad2(fn->b, cg->i64,
                                       LLVMBuildInBoundsGEP2(fn->b, cg->i64, shape, &at, 1, ""), "");
-    if (bind_only) {
-      fn_bind(fn, x->var, (Binding){.idx = got, .level = 0});
-      continue;
-    }
-    LLVMValueRef want = fn_index(fn, x);
-    LLVMValueRef bad = LLVMBuildICmp(fn->b, LLVMIntNE, got, want, "");
-    LLVMValueRef args[7] = {str(e, e->name), str(e, role), str(e, v->name), cg_i32(cg, i)};
-    uint32_t k = 4;
-    if (x->kind != EXPR_INT) {
-      Text text = {0};
-      shape_dim_print(&text, x);
-      args[k++] = str(e, text_cstr(&text));
-      text_free(&text);
-    }
-    args[k++] = want;
-    args[k++] = got;
-    fn_fail_if(fn, bad, ST_SHAPE,
-               x->kind == EXPR_INT ? "%s: %s '%s': dim %d: expected %lld but got %lld"
-                                   : "%s: %s '%s': dim %d: expected %s = %lld but got %lld",
-               args, k);
+    fn_bind(fn, x->var, (Binding){.idx = got, .level = 0});
   }
+}
+
+static void check_dims(Entry *e, const AbiValue *v, const char *role, LLVMValueRef t) {
+  Fn *fn = e->fn;
+  Cg *cg = e->cg;
+  const SInfo *si = v->sinfo;
+  uint32_t n = v->kind == ABI_SHAPE ? 1 : (uint32_t)si->ndim;
+  if (!n) return;
+  if (n > MAX_RANK) {
+    cg_error(cg, e->f->func->span, "%s '%s' has too many dims", role, v->name);
+    return;
+  }
+  LLVMValueRef want[MAX_RANK], text[MAX_RANK];
+  bool named = false;
+  for (uint32_t i = 0; i < n; i++) {
+    const Expr *x = v->kind == ABI_SHAPE ? expr_i64(fn->c, si->ndim) : si->dims[i];
+    want[i] = fn_index(fn, x);
+    text[i] = LLVMConstNull(cg->ptr);
+    if (x->kind == EXPR_INT) continue;
+    Text words = {0};
+    shape_dim_print(&words, x);
+    text[i] = str(e, text_cstr(&words));
+    text_free(&words);
+    named = true;
+  }
+  LLVMValueRef texts =
+      named ? constant(cg, LLVMConstArray2(cg->ptr, text, n), "names") : LLVMConstNull(cg->ptr);
+  fn_check_status(
+      fn, dl_check_dims(cg, fn->b, t, extent_array(e, want, n), texts, e->name, role, v->name));
 }
 
 static void check_tensor(Entry *e, const AbiValue *v, const char *role, LLVMValueRef t) {
@@ -323,8 +356,6 @@ static uint32_t out_dims(Entry *e, const AbiValue *v, LLVMValueRef *dims) {
   return (uint32_t)v->sinfo->ndim;
 }
 
-enum { MAX_RANK = 64 };
-
 /* Checks an output; one without data is only prepared. Gives its "was NULL" flag. */
 static LLVMValueRef prepare_output(Entry *e, uint32_t i, LLVMValueRef t, LLVMValueRef fresh) {
   Fn *fn = e->fn;
@@ -339,7 +370,7 @@ static LLVMValueRef prepare_output(Entry *e, uint32_t i, LLVMValueRef t, LLVMVal
   LLVMBuildStore(fn->b, empty, fresh);
   Branch b = branch_open(fn, LLVMBuildNot(fn->b, empty, ""));
   check_tensor(e, v, "output", t);
-  if (!dynamic && v->kind != ABI_PRIM) check_dims(e, v, "output", t, false);
+  if (!dynamic && v->kind != ABI_PRIM) check_dims(e, v, "output", t);
   branch_close(fn, b);
   if (v->ndim != 0) {
     LLVMValueRef shape = dl_load(cg, fn->b, t, DL_SHAPE, cg->ptr);
@@ -459,7 +490,7 @@ static void bind_dims(Entry *e, LLVMValueRef *ta) {
   const AbiFunc *f = e->f;
   for (uint32_t i = 0; i < f->nargs; i++) {
     const AbiValue *a = &f->args[i];
-    if (a->kind == ABI_TENSOR && a->sinfo->dims) check_dims(e, a, "argument", ta[i], true);
+    if (a->kind == ABI_TENSOR && a->sinfo->dims) bind_tensor_dims(e, a, ta[i]);
     if (a->kind == ABI_PRIM) {
       const Expr *x = a->sinfo->value;
       if (!x || x->kind != EXPR_VAR || map_hasp(&fn->vars, x->var)) continue;
@@ -469,7 +500,7 @@ static void bind_dims(Entry *e, LLVMValueRef *ta) {
       bind_prim_dim(e, a, to_register(e, a->dtype, v));
     }
     if (a->kind == ABI_SHAPE) {
-      check_dims(e, a, "argument", ta[i], false);
+      check_dims(e, a, "argument", ta[i]);
       check_shape_values(e, a, dl_data(cg, fn->b, ta[i]), true);
     }
   }
@@ -477,7 +508,7 @@ static void bind_dims(Entry *e, LLVMValueRef *ta) {
 
 static void dl_entry(Cg *cg, const AbiFunc *f, Host *h) {
   Fn fn;
-  Entry e = {cg, &fn, f, h, f->func->name};
+  Entry e = {cg, &fn, f, h, f->func->name, NULL};
   LLVMTypeRef types[4] = {cg->ptr, cg->i32, cg->ptr, cg->i32};
   const char *name = arena_printf(cg->arena, "%s_dl", f->symbol);
   LLVMValueRef ll = LLVMAddFunction(cg->mod, name, cg_fn_type(cg->i32, types, 4, false));
@@ -504,7 +535,7 @@ static void dl_entry(Cg *cg, const AbiFunc *f, Host *h) {
   check_negative(&e);
   for (uint32_t i = 0; i < f->nargs; i++) {
     const AbiValue *a = &f->args[i];
-    if (a->kind == ABI_TENSOR && a->sinfo->dims) check_dims(&e, a, "argument", ta[i], false);
+    if (a->kind == ABI_TENSOR && a->sinfo->dims) check_dims(&e, a, "argument", ta[i]);
     if (a->kind == ABI_SHAPE) check_shape_values(&e, a, dl_data(cg, fn.b, ta[i]), false);
   }
   LLVMValueRef bytes = workspace_bytes(&e);
@@ -544,7 +575,7 @@ static void dl_entry(Cg *cg, const AbiFunc *f, Host *h) {
   LLVMPositionBuilderAtEnd(fn.b, bad);
   if (!cg_has_runtime(cg)) cg_message(cg, fn.b, "out of memory", NULL, 0);
   free_outputs(&e, to, fresh, f->nouts);
-  LLVMBuildRet(fn.b, cg_i32(cg, ST_MEMORY));
+  fn_return(&fn, cg_i32(cg, ST_MEMORY));
   LLVMPositionBuilderAtEnd(fn.b, good);
   dim_args(&e, args, &k);
   args[k++] = ws;
@@ -555,23 +586,15 @@ static void dl_entry(Cg *cg, const AbiFunc *f, Host *h) {
   LLVMBuildCondBr(fn.b, LLVMBuildICmp(fn.b, LLVMIntNE, status, cg_i32(cg, 0), ""), bad, good);
   LLVMPositionBuilderAtEnd(fn.b, bad);
   free_outputs(&e, to, fresh, f->nouts);
-  LLVMBuildRet(fn.b, status);
+  fn_return(&fn, status);
   LLVMPositionBuilderAtEnd(fn.b, good);
   for (uint32_t i = 0; i < f->nouts; i++)
     if (h->outs[i].dynamic) finish_dynamic(&e, i, to[i], fresh[i], slots[i]);
-  LLVMBuildRet(fn.b, cg_i32(cg, 0));
+  fn_return(&fn, cg_i32(cg, 0));
   host_fn_end(&fn);
 }
 
 /* ---- info ---- */
-
-static LLVMValueRef constant(Cg *cg, LLVMValueRef init, const char *name) {
-  LLVMValueRef g = LLVMAddGlobal(cg->mod, LLVMTypeOf(init), name);
-  LLVMSetInitializer(g, init);
-  LLVMSetGlobalConstant(g, true);
-  LLVMSetLinkage(g, LLVMInternalLinkage);
-  return g;
-}
 
 static LLVMValueRef dim_texts(Cg *cg, const AbiValue *v) {
   LLVMValueRef null = LLVMConstNull(cg->ptr);

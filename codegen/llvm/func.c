@@ -87,11 +87,34 @@ static const PrimFunc *variant_of(Cg *cg, const PrimFunc *f, uint32_t i) {
 
 static void define(Cg *cg, const PrimFunc *f, const Variant *v, LLVMValueRef fn);
 
+/* A kernel that does the same, in all variants; networks repeat their layers. */
+static Kernel *find_equal(Cg *cg, const PrimFunc *f, uint64_t hash) {
+  for (uint32_t i = 0; i < cg->by_order.n; i++) {
+    Kernel *k = cg->by_order.at[i];
+    if (k->hash != hash || !primfunc_equal(k->f, f)) continue;
+    bool same = true;
+    for (uint32_t v = 1; v < cg->target->nvariants && same; v++) {
+      const PrimFunc *a = variant_of(cg, k->f, v), *b = variant_of(cg, f, v);
+      same = a && b ? primfunc_equal(a, b) : a == b;
+    }
+    if (same) return k;
+  }
+  return NULL;
+}
+
 Kernel *kernel_get(Cg *cg, const PrimFunc *f) {
   Kernel *k = map_getp(&cg->kernels, f);
   if (k) return k;
+  uint64_t hash = primfunc_hash(f);
+  k = find_equal(cg, f, hash);
+  if (k) {
+    map_setp(&cg->kernels, f, k);
+    return k;
+  }
   k = ARENA_NEW(cg->arena, Kernel);
   k->f = f;
+  k->hash = hash;
+  vec_push(cg->arena, &cg->by_order, k);
   k->type = kernel_type(cg, f);
   k->can_fail = can_fail(cg, f);
   k->n = 1;

@@ -34,17 +34,42 @@ static void pop_heap(Fn *fn, uint32_t down_to) {
   for (uint32_t i = fn->heap.n; i-- > down_to;) cg_scratch_pop(fn->cg, fn->b, fn->heap.at[i]);
 }
 
+/* All returns that have nothing to pop meet in one block: entries and kernels have many checks. */
+static LLVMBasicBlockRef leave_block(Fn *fn) {
+  if (fn->leave) return fn->leave;
+  fn->leave = fn_block(fn, "leave");
+  LLVMBuilderRef b = LLVMCreateBuilderInContext(fn->cg->lc);
+  LLVMPositionBuilderAtEnd(b, fn->leave);
+  fn->leave_status = LLVMBuildPhi(b, fn->cg->i32, "");
+  LLVMBuildRet(b, fn->leave_status);
+  LLVMDisposeBuilder(b);
+  return fn->leave;
+}
+
 void fn_return(Fn *fn, LLVMValueRef status) {
+  if (!fn->heap.n) {
+    LLVMBuildBr(fn->b, leave_block(fn));
+    LLVMBasicBlockRef from = LLVMGetInsertBlock(fn->b);
+    LLVMAddIncoming(fn->leave_status, &status, &from, 1);
+    return;
+  }
   pop_heap(fn, 0);
   LLVMBuildRet(fn->b, status);
 }
 
 void fn_check_status(Fn *fn, LLVMValueRef status) {
-  LLVMBasicBlockRef bad = fn_block(fn, "failed"), good = fn_block(fn, "");
   LLVMValueRef c = LLVMBuildICmp(fn->b, LLVMIntNE, status, LLVMConstNull(fn->cg->i32), "");
-  LLVMBuildCondBr(fn->b, c, bad, good);
-  LLVMPositionBuilderAtEnd(fn->b, bad);
-  fn_return(fn, status);
+  LLVMBasicBlockRef good = fn_block(fn, "");
+  if (!fn->heap.n) {
+    LLVMBasicBlockRef from = LLVMGetInsertBlock(fn->b);
+    LLVMBuildCondBr(fn->b, c, leave_block(fn), good);
+    LLVMAddIncoming(fn->leave_status, &status, &from, 1);
+  } else {
+    LLVMBasicBlockRef bad = fn_block(fn, "failed");
+    LLVMBuildCondBr(fn->b, c, bad, good);
+    LLVMPositionBuilderAtEnd(fn->b, bad);
+    fn_return(fn, status);
+  }
   LLVMPositionBuilderAtEnd(fn->b, good);
 }
 
@@ -324,7 +349,7 @@ static void parallel_loop(Fn *fn, const Stmt *s) {
   fn_bind(&in, first, (Binding){.idx = LLVMGetParam(in.fn, 1), .level = 0});
   const Dim *begin = dim_var(fn->c, first);
   counted_loop(&in, s, begin, LLVMGetParam(in.fn, 1), LLVMGetParam(in.fn, 2), true, min);
-  if (!in.dead) LLVMBuildRet(in.b, LLVMConstNull(cg->i32));
+  if (!in.dead) fn_return(&in, LLVMConstNull(cg->i32));
   LLVMDisposeBuilder(in.b);
 
   LLVMValueRef ctx = LLVMConstNull(cg->ptr);
