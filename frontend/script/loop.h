@@ -23,6 +23,18 @@ typedef struct LoopState {
   uint32_t depth;  /* of loops that break and continue can leave */
 } LoopState;
 
+/* The expression readers that call each other (loop_expr.c, loop_call.c). */
+const Expr *expr_make_binary(Sema *s, const Tree *t, ExprKind k, const Expr *a, const Expr *b);
+const Expr *expr_written_float(Sema *s, DType d, double v);
+const Expr *expr_read_call(Sema *s, const Tree *t);
+const Expr *expr_read_choice(Sema *s, const Tree *t, const Tree *cond, const Tree *x, const Tree *y,
+                             bool lazy);
+
+/* T.int64 and its like; handles are none. */
+bool loop_scalar_type(Sema *s, const Tree *t, DType *d);
+/* Binds the names of a target whose value failed, so that their uses stay silent. */
+void loop_bind_bad(Sema *s, const Tree *target);
+Stmt *loop_read_for(Sema *s, const Tree *t);
 /* Statements of a block of text as one statement; never NULL. */
 Stmt *loop_statements(Sema *s, const Tree *block);
 /* `with T.sblock("name"):` */

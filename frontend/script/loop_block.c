@@ -55,13 +55,6 @@ static void add_axis(Sema *s, const Tree *target, IterKind kind, Range dom, cons
   vec_push(s->arena, &b->iters, it);
 }
 
-static void bind_bad(Sema *s, const Tree *target) {
-  if (target->kind == TREE_TUPLE || target->kind == TREE_LIST)
-    for (uint32_t i = 0; i < target->n; i++) bind_bad(s, target->at[i]);
-  if (target->kind == TREE_NAME)
-    scope_bind(&s->scope, target->name, BIND_BAD, tree_span(s, target));
-}
-
 /* vi, vj = T.axis.remap("SR", [i, j]) */
 static void read_remap(Sema *s, const Tree *target, const Tree *call) {
   Tree *const one[1] = {(Tree *)(uintptr_t)target};
@@ -72,14 +65,14 @@ static void read_remap(Sema *s, const Tree *target, const Tree *call) {
   if (!list || call->at[0]->kind != TREE_STR ||
       (list->kind != TREE_LIST && list->kind != TREE_TUPLE)) {
     sema_error(s, call, "expected T.axis.remap(\"SR\", [i, j])");
-    bind_bad(s, target);
+    loop_bind_bad(s, target);
     return;
   }
   const Tree *kinds = call->at[0];
   if (kinds->n != n || list->n != n) {
     sema_error(s, call, "T.axis.remap has %u kinds and %u loops for %u names", kinds->n, list->n,
                n);
-    bind_bad(s, target);
+    loop_bind_bad(s, target);
     return;
   }
   for (uint32_t i = 0; i < n; i++) {
@@ -97,7 +90,7 @@ static void read_remap(Sema *s, const Tree *target, const Tree *call) {
     if (r)
       add_axis(s, names[i], kind, *r, e);
     else
-      bind_bad(s, names[i]);
+      loop_bind_bad(s, names[i]);
   }
 }
 
@@ -106,7 +99,7 @@ void loop_read_axis(Sema *s, const Tree *target, const Tree *call, const char *n
   static const char *const short_kinds[] = {"S", "R", "O"};
   if (!s->loop->block || s->loop->block->is_root) {
     sema_error(s, call, "T.axis stands in a block");
-    bind_bad(s, target);
+    loop_bind_bad(s, target);
     return;
   }
   name += strlen("axis.");
@@ -123,12 +116,12 @@ void loop_read_axis(Sema *s, const Tree *target, const Tree *call, const char *n
     const char *near = text_nearest(name, kinds, 5);
     sema_error(s, call->a, "unknown axis kind '%s'%s%s%s", name, near ? "; did you mean '" : "",
                near ? near : "", near ? "'?" : "");
-    bind_bad(s, target);
+    loop_bind_bad(s, target);
     return;
   }
   if (call->n != 2 || target->kind != TREE_NAME) {
     sema_error(s, call, "expected v = T.axis.%s(extent, value)", kinds[kind]);
-    bind_bad(s, target);
+    loop_bind_bad(s, target);
     return;
   }
   Range dom;
@@ -142,7 +135,7 @@ void loop_read_axis(Sema *s, const Tree *target, const Tree *call, const char *n
   if (ok && value)
     add_axis(s, target, (IterKind)kind, dom, value);
   else
-    bind_bad(s, target);
+    loop_bind_bad(s, target);
 }
 
 /* T.reads(A[...], B[...]) or T.reads([A[...]]) */

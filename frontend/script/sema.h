@@ -1,10 +1,12 @@
 /* Semantic analysis of the syntax tree: what its parts share.
  *
- * module.c walks the file and declares every function, graph.c and graph_expr.c read Relax
- * functions, loop.c, loop_block.c and loop_buffer.c prim_funcs, loop_expr.c scalar expressions of
- * both levels (shapes, loop bounds, values), type.c annotations, attr.c attribute values,
- * metadata.c the constants behind metadata["..."][i]. Errors are reported where they are found; a
- * reader then returns NULL (or a value of Bad type), which its callers pass on in silence.
+ * module.c walks the file and declares every function; graph.c reads Relax functions, with their
+ * expressions in graph_expr.c, graph_op.c and graph_form.c, and guard.c for what must be checked at
+ * run time; loop_func.c, loop.c, loop_for.c, loop_block.c and loop_buffer.c read prim_funcs;
+ * loop_expr.c and loop_call.c scalar expressions of both levels (shapes, loop bounds, values);
+ * type.c annotations; attr.c attribute values; metadata.c the constants behind metadata["..."][i].
+ * Errors are reported where they are found; a reader then returns NULL (or a value of Bad type),
+ * which its callers pass on in silence.
  */
 #ifndef RELAXC_FRONTEND_SCRIPT_SEMA_H
 #define RELAXC_FRONTEND_SCRIPT_SEMA_H
@@ -91,7 +93,7 @@ const Attr *sema_attr_dict(Sema *s, const Tree *t);
 /* Arguments of R.<op>(...) that are attributes: sets the field of `attrs` from a tree. */
 bool sema_op_attr(Sema *s, const OpInfo *op, const AttrField *field, const Tree *t, void *attrs);
 
-/* ---- scalar expressions (loop_expr.c) ---- */
+/* ---- scalar expressions (loop_expr.c, loop_call.c) ---- */
 /* Index list of a subscript of `b`, in the module arena; NULL after an error. */
 const Expr **sema_indices(Sema *s, const Tree *t, const Buffer *b);
 /* A bool; integers compare with 0. */
@@ -117,7 +119,7 @@ bool sema_types(Sema *s, const Tree *t, SInfoList *out);
 /* T.int64 and its like as an annotation. */
 bool sema_prim_type(const char *member, DType *out);
 
-/* ---- Relax functions (graph.c, graph_expr.c) ---- */
+/* ---- Relax functions (graph.c, graph_expr.c; more in graph.h) ---- */
 void graph_declare(Sema *s, Decl *d);
 void graph_body(Sema *s, Decl *d);
 /* A value: bound, an atom, or a floating computation for the caller to bind. Never NULL. */
@@ -131,7 +133,7 @@ BindingBlock *graph_block(Sema *s, const Tree *t);
 /* Is t the call ns.name(...)? */
 bool graph_is_call(const Tree *t, const char *ns, const char *name);
 
-/* ---- prim_funcs (loop.c) ---- */
+/* ---- prim_funcs (loop_func.c; more in loop.h) ---- */
 void loop_declare(Sema *s, Decl *d);
 void loop_body(Sema *s, Decl *d);
 
