@@ -44,8 +44,8 @@ Val msel(const Math *m, Val c, Val x, Val y);
 Val mpoly(const Math *m, Val x, const double *c, unsigned n);
 Val mbits(const Math *m, Val x);  /* float -> integer of the same bits */
 Val mfloat(const Math *m, Val x); /* and back */
-/* x * 2^n in two steps, so that denormal and overflowing results come out right; n: integers. */
-Val mscale(const Math *m, Val x, Val n);
+/* x * 2^n, denormal and overflowing results right; n: integers, k: the same as floats. */
+Val mscale(const Math *m, Val x, Val n, Val k);
 /* x * 2^n for results that are normal numbers. */
 Val mscale1(const Math *m, Val x, Val n);
 /* Nearest integer of x, as float in the result and as integer in *n; |x| < 2^21 (2^51). */

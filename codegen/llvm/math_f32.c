@@ -18,8 +18,9 @@ static const double expm1_q[] = {0.5,           0.166666657,   0.0416663587,
                                  0.00833338965, 0.00139407197, 0.00019845886};
 
 /* x - n ln2 with n = round(x / ln2). */
-static Val reduce_exp(const Math *m, Val x, Val *n) {
+static Val reduce_exp(const Math *m, Val x, Val *n, Val *kf) {
   Val k = mround(m, mmul(m, x, mk(m, 1.44269504088896341)), n);
+  if (kf) *kf = k;
   Val r = mfma(m, k, mk(m, -LN2_HI), x);
   return mfma(m, k, mk(m, -LN2_LO), r);
 }
@@ -31,8 +32,8 @@ static Val exp_of(const Math *m, Val r) {
 
 /* Results down to the smallest denormal; x is at most 88.8. */
 static Val exp_below(const Math *m, Val x) {
-  Val n, r = reduce_exp(m, matleast(m, x, -104), &n);
-  return mscale(m, exp_of(m, r), n);
+  Val n, k, r = reduce_exp(m, matleast(m, x, -104), &n, &k);
+  return mscale(m, exp_of(m, r), n, k);
 }
 
 static Val exp_full(const Math *m, Val x) {
@@ -45,8 +46,8 @@ static const double exp2_p[] = {0.693147182,   0.240226477,   0.0555033199,
 static Val exp2_full(const Math *m, Val x) {
   Val n;
   x = matleast(m, matmost(m, x, 129), -151);
-  Val f = msub(m, x, mround(m, x, &n));
-  return mscale(m, mfma(m, f, POLY(m, f, exp2_p), mk(m, 1)), n);
+  Val k = mround(m, x, &n), f = msub(m, x, k);
+  return mscale(m, mfma(m, f, POLY(m, f, exp2_p), mk(m, 1)), n, k);
 }
 
 /* 10^r = 1 + r p(r), |r| <= log10(2) / 2 */
@@ -58,12 +59,12 @@ static Val exp10_full(const Math *m, Val x) {
   Val k = mround(m, mmul(m, x, mk(m, 3.32192809488736235)), &n);
   Val r = mfma(m, k, mk(m, -0.30078125), x); /* log10(2): 8 bits and the rest */
   r = mfma(m, k, mk(m, -2.48745663981195214e-4), r);
-  return mscale(m, mfma(m, r, POLY(m, r, exp10_p), mk(m, 1)), n);
+  return mscale(m, mfma(m, r, POLY(m, r, exp10_p), mk(m, 1)), n, k);
 }
 
 static Val expm1_full(const Math *m, Val x) {
   Val n, y = matleast(m, matmost(m, x, 89), -18);
-  Val r = reduce_exp(m, y, &n);
+  Val r = reduce_exp(m, y, &n, NULL);
   Val q = mfma(m, mmul(m, r, r), POLY(m, r, expm1_q), r);
   /* 2^n (1 + q) - 1 = 2 (s q + (s - 1/2)) with s = 2^(n-1), which doesn't overflow early. */
   Val s = mscale1(m, mk(m, 1), LLVMBuildSub(m->b, n, mi(m, 1), ""));
@@ -154,7 +155,7 @@ static const double tanh_p[] = {-0.333332777, 0.133313313, -0.0537300073, 0.0206
 static Val tanh_full(const Math *m, Val x) {
   Val a = mabs(m, x), z = mmul(m, x, x);
   Val small = mfma(m, mmul(m, z, x), POLY(m, z, tanh_p), x);
-  Val n, r = reduce_exp(m, matmost(m, madd(m, a, a), 20), &n);
+  Val n, r = reduce_exp(m, matmost(m, madd(m, a, a), 20), &n, NULL);
   Val e = mscale1(m, exp_of(m, r), n);
   Val big = msub(m, mk(m, 1), mdiv(m, mk(m, 2), madd(m, e, mk(m, 1))));
   Val y = msel(m, mcmp(m, LLVMRealOLT, a, mk(m, 0.625)), small, big);
@@ -175,7 +176,7 @@ static const double erfc_p[] = {-0.00019568493, -1.12767553,    -0.637182355,  -
 static Val erf_full(const Math *m, Val x) {
   Val a = mabs(m, x), z = mmul(m, x, x);
   Val small = mfma(m, x, POLY(m, z, erf_p), x);
-  Val n, r = reduce_exp(m, POLY(m, matmost(m, a, 3.95), erfc_p), &n);
+  Val n, r = reduce_exp(m, POLY(m, matmost(m, a, 3.95), erfc_p), &n, NULL);
   Val big = msub(m, mk(m, 1), mscale1(m, exp_of(m, r), n));
   return msel(m, mcmp(m, LLVMRealOLT, a, mk(m, 0.92)), small, mcopysign(m, big, x));
 }

@@ -18,8 +18,9 @@ static const double exp_q[] = {0x1.0000000000000p-1,  0x1.555555555555bp-3,  0x1
                                0x1.a01a0135fe0e3p-16, 0x1.71ddefdc8107fp-19, 0x1.27e5b4ef51a97p-22,
                                0x1.af6c612b8dcf4p-26, 0x1.1e3cddd86a719p-29};
 
-static Val reduce_exp(const Math *m, Val x, Val *n) {
+static Val reduce_exp(const Math *m, Val x, Val *n, Val *kf) {
   Val k = mround(m, mmul(m, x, mk(m, 1.44269504088896340736)), n);
+  if (kf) *kf = k;
   Val r = mfma(m, k, mk(m, -LN2_HI), x);
   return mfma(m, k, mk(m, -LN2_LO), r);
 }
@@ -29,8 +30,8 @@ static Val exp_of(const Math *m, Val r) {
 }
 
 static Val exp_full(const Math *m, Val x) {
-  Val n, r = reduce_exp(m, matleast(m, matmost(m, x, 710), -746), &n);
-  return mscale(m, exp_of(m, r), n);
+  Val n, k, r = reduce_exp(m, matleast(m, matmost(m, x, 710), -746), &n, &k);
+  return mscale(m, exp_of(m, r), n, k);
 }
 
 /* (2 atanh(s) - 2 s) / s / s^2 in s^2, |s| <= 0.1716 */
@@ -78,7 +79,7 @@ static const double tanh_p[] = {
 static Val tanh_full(const Math *m, Val x) {
   Val a = mabs(m, x), z = mmul(m, x, x);
   Val small = mfma(m, mmul(m, z, x), POLY(m, z, tanh_p), x);
-  Val n, r = reduce_exp(m, matmost(m, madd(m, a, a), 42), &n);
+  Val n, r = reduce_exp(m, matmost(m, madd(m, a, a), 42), &n, NULL);
   Val e = mscale1(m, exp_of(m, r), n);
   Val big = msub(m, mk(m, 1), mdiv(m, mk(m, 2), madd(m, e, mk(m, 1))));
   Val y = msel(m, mcmp(m, LLVMRealOLT, a, mk(m, 0.56)), small, big);

@@ -6,6 +6,8 @@
  */
 #include "codegen/llvm/math.h"
 
+#include <string.h>
+
 Math math_of(Cg *cg, LLVMBuilderRef b, const Variant *v, uint32_t lanes, bool f64) {
   Math m = {.cg = cg, .b = b, .v = v, .lanes = lanes, .f64 = f64};
   m.ft = cg_vec(f64 ? cg->f64 : cg->f32, lanes);
@@ -89,7 +91,47 @@ Val mscale1(const Math *m, Val x, Val n) {
   return mmul(m, x, mfloat(m, LLVMBuildShl(m->b, e, mi(m, shift), "")));
 }
 
-Val mscale(const Math *m, Val x, Val n) {
+/* Lanes [from, from + count) of v; the halves of a wide vector cost nothing. */
+static Val lanes_of(const Math *m, Val v, uint32_t from, uint32_t count) {
+  LLVMValueRef at[64];
+  for (uint32_t i = 0; i < count; i++)
+    at[i] = LLVMConstInt(LLVMInt32TypeInContext(m->cg->lc), from + i, false);
+  return LLVMBuildShuffleVector(m->b, v, LLVMGetPoison(LLVMTypeOf(v)), LLVMConstVector(at, count),
+                                "");
+}
+
+/* AVX-512's x * 2^k for float k, one instruction with every special case right; on the whole number
+ * of registers that x fills, else NULL. */
+static Val scale_instruction(const Math *m, Val x, Val k) {
+  uint32_t width = m->f64 ? 8 : 16;
+  if (!m->v->has_mask || m->v->vector_bits != 512 || m->lanes < width || m->lanes > 64 ||
+      m->lanes & (m->lanes - 1) || strncmp(m->cg->target->triple, "x86_64", 6) != 0)
+    return NULL;
+  const char *name =
+      m->f64 ? "llvm.x86.avx512.mask.scalef.pd.512" : "llvm.x86.avx512.mask.scalef.ps.512";
+  LLVMTypeRef i32 = LLVMInt32TypeInContext(m->cg->lc),
+              mask = LLVMIntTypeInContext(m->cg->lc, width);
+  Val part[8];
+  uint32_t n = m->lanes / width;
+  for (uint32_t i = 0; i < n; i++) {
+    Val xi = lanes_of(m, x, i * width, width);
+    Val args[] = {xi, lanes_of(m, k, i * width, width), xi, LLVMConstAllOnes(mask),
+                  LLVMConstInt(i32, 4, false) /* the current rounding mode */};
+    part[i] = cg_intrinsic(m->cg, m->b, name, NULL, 0, args, 5);
+  }
+  for (; n > 1; n /= 2, width *= 2) /* joined pair by pair */
+    for (uint32_t i = 0; i < n / 2; i++) {
+      LLVMValueRef at[64];
+      for (uint32_t j = 0; j < 2 * width; j++) at[j] = LLVMConstInt(i32, j, false);
+      part[i] = LLVMBuildShuffleVector(m->b, part[2 * i], part[2 * i + 1],
+                                       LLVMConstVector(at, 2 * width), "");
+    }
+  return part[0];
+}
+
+Val mscale(const Math *m, Val x, Val n, Val k) {
+  Val one = scale_instruction(m, x, k);
+  if (one) return one;
   /* n is small: halves of it are exponents of normal numbers. 64-bit arithmetic shifts are slow
    * before AVX-512, so that half is taken of n + 4096 with a logical one. */
   Val h = LLVMBuildLShr(m->b, LLVMBuildAdd(m->b, n, mi(m, 4096), ""), mi(m, 1), "");

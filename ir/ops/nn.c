@@ -1,8 +1,8 @@
 /* Activations, softmax, padding, attention.
  *
  * softmax is four stages, as in TVM: greatest element, exponentials of the distance from it, their
- * sum, quotient; float16 and bfloat16 run in float32. attention is the same between two matrix
- * products; a key that the mask excludes has the score -inf. */
+ * sum, product with its reciprocal; float16 and bfloat16 run in float32. attention is the same
+ * between two matrix products; a key that the mask excludes has the score -inf. */
 #include "ir/ops/scalar.h"
 
 #include <math.h>
@@ -105,7 +105,9 @@ bool lower_softmax(LowerCtx *lc, Node *n) {
   te_axes_begin(lc, &t, "T_softmax_expsum", acc);
   Buffer *sum = te_reduce_end(lc, TE_SUM, te_axes_load(lc, &t, e));
   te_result_begin(lc, 0, "T_softmax_norm");
-  te_out_value(lc, DIV(te_load(lc, e, lc->ax), te_axes_result(lc, &t, sum, lc->ax)));
+  /* times the reciprocal: one division a row, half an ulp more */
+  const Expr *scale = DIV(expr_lit(c, acc, 1), te_axes_result(lc, &t, sum, lc->ax));
+  te_out_value(lc, MUL(te_load(lc, e, lc->ax), scale));
   return true;
 }
 
