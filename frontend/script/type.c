@@ -209,7 +209,8 @@ static const SInfo *read_prim(Sema *s, const Tree *t) {
   return sema_dtype(s, slot[0], &d) ? sinfo_prim(s->ctx, d) : sinfo_bad(s->ctx);
 }
 
-static const SInfo *unknown_type(Sema *s, const Tree *t, const char *name) {
+static const SInfo *unknown_type(Sema *s, const Tree *t) {
+  const char *name = tree_dotted(s->ctx, t);
   static const char *const names[] = {"R.Tensor", "R.Shape",   "R.Tuple",    "R.Prim",
                                       "R.Any",    "R.Object",  "R.Callable", "T.int64",
                                       "T.int32",  "T.float32", "T.bool"};
@@ -230,13 +231,12 @@ const SInfo *sema_type(Sema *s, const Tree *t) {
   if (tree_is_none(t)) return sinfo_tuple(c, NULL, 0);
   const Tree *head = t->kind == TREE_CALL ? t->a : t;
   bool call = t->kind == TREE_CALL;
-  const char *name = tree_dotted(c, head);
   const char *member = sema_member(s, head, 'R');
   DType d = DT_UNKNOWN;
   if (!member) {
     member = sema_member(s, head, 'T');
     if (member && sema_prim_type(member, &d) && (!call || t->n == 0)) return sinfo_prim(c, d);
-    return unknown_type(s, head, name);
+    return unknown_type(s, head);
   }
   if (strcmp(member, "Tensor") == 0)
     return call ? read_tensor(s, t) : sinfo_tensor_ndim(c, -1, DT_UNKNOWN);
@@ -251,7 +251,7 @@ const SInfo *sema_type(Sema *s, const Tree *t) {
     sema_error(s, head, "distributed tensors are not supported");
     return sinfo_bad(c);
   }
-  return unknown_type(s, head, name);
+  return unknown_type(s, head);
 }
 
 bool sema_types(Sema *s, const Tree *t, SInfoList *out) {
