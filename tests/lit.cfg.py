@@ -46,7 +46,7 @@ for name, value in [
 config.environment["LC_ALL"] = "C.UTF-8"
 config.environment["PYTHONPATH"] = os.path.join(root, "tests")
 config.environment["PYTHONDONTWRITEBYTECODE"] = "1"
-config.environment["ASAN_OPTIONS"] = "detect_leaks=0:abort_on_error=0"
+config.environment["ASAN_OPTIONS"] = os.environ.get("ASAN_OPTIONS", "detect_leaks=0")
 config.environment["UBSAN_OPTIONS"] = "print_stacktrace=1"
 config.environment["PATH"] = os.environ.get("PATH", "/usr/bin:/bin") + os.pathsep + llvm
 for name in ("HOME", "TMPDIR"):
