@@ -15,6 +15,7 @@ import tempfile
 
 import numpy as np
 
+import cases_data
 import cases_elementwise
 import cases_nn
 import cases_shape
@@ -171,7 +172,7 @@ def main(argv):
     if os.environ.get("OPS_MODES"):
         modes = [m for m in modes if m[0] in os.environ["OPS_MODES"].split(",")]
     cases = []
-    for source in (cases_elementwise, cases_shape, cases_nn):
+    for source in (cases_elementwise, cases_shape, cases_nn, cases_data):
         cases += source.build(Case)
     known = sorted({c.group for c in cases})
     for g in groups:

@@ -1,0 +1,303 @@
+/* Sorting and what is read off a sorted row: sort, argsort, topk, median, samples of distributions.
+ *
+ * One stage makes the permutation that sorts each row: a merge sort from the bottom up over
+ * positions, so that it is stable in both directions and takes n log n steps whatever the data. NaN
+ * counts as greater than every number (NumPy's order). The results then are plain stages that read
+ * through the permutation. A row runs over the reduced axes of a TeAxes, in row-major order. */
+#include "ir/ops/script.h"
+
+#include <string.h>
+
+/* Element `at` of the row `row` of t->x. */
+static const Expr *row_load(LowerCtx *lc, const TeAxes *t, const Expr *const *row, const Expr *at) {
+  Context *c = lc->c;
+  const Expr *idx[TE_MAX_RANK];
+  uint32_t left = t->nred;
+  for (uint32_t i = t->x->ndim, r = t->x->ndim - t->nred; i-- > 0;) {
+    if (!t->reduced[i]) {
+      idx[i] = row[--r];
+      continue;
+    }
+    idx[i] = --left ? expr_floormod(c, at, t->x->shape[i]) : at;
+    if (left) at = expr_floordiv(c, at, t->x->shape[i]);
+  }
+  return te_load(lc, t->x, idx);
+}
+
+/* Whether a stands before b and isn't equal to it. */
+static const Expr *before(LowerCtx *lc, const Expr *a, const Expr *b, bool descending) {
+  Context *c = lc->c;
+  a = te_widen(c, a);
+  b = te_widen(c, b);
+  if (dtype_is_bool(a->dtype)) {
+    a = te_cast(c, DT_I8, a);
+    b = te_cast(c, DT_I8, b);
+  }
+  const Expr *lo = descending ? b : a, *hi = descending ? a : b, *less = LT(lo, hi);
+  if (!dtype_is_float(a->dtype)) return less;
+  return OR(less, AND(F1(isnan, hi), NOT(F1(isnan, lo))));
+}
+
+/* Merges runs of `width` positions of perm[from] into runs of twice that in perm[1 - from]. */
+static Stmt *merge_pass(LowerCtx *lc, const TeAxes *t, const Expr *const *row, const Expr *n,
+                        Buffer *perm, Buffer *state, const Expr *width, bool descending) {
+  Context *c = lc->c;
+  Var *run = VAR("run"), *pos = VAR("pos"), *mid = VAR("mid"), *end = VAR("end"), *i = VAR("i"),
+      *j = VAR("j"), *from = VAR("from"), *base = VAR("base");
+  const Expr *one = I64(1), *two = ADD(width, width);
+  const Expr *vi = LOADN(perm, from->expr, i->expr), *vj = LOADN(perm, from->expr, j->expr);
+  const Expr *right_first =
+      before(lc, row_load(lc, t, row, vj), row_load(lc, t, row, vi), descending);
+  const Expr *left = expr_if_then_else(
+      c, GE(i->expr, mid->expr), expr_bool(c, false),
+      expr_if_then_else(c, GE(j->expr, end->expr), expr_bool(c, true), NOT(right_first)));
+  const Expr *to = SUB(one, from->expr), *at = ADD(base->expr, pos->expr);
+  Stmt *take_left = SEQ(STOREN(perm, vi, to, at), STOREN(state, ADD(i->expr, one), I64(0)));
+  Stmt *take_right = SEQ(STOREN(perm, vj, to, at), STOREN(state, ADD(j->expr, one), I64(1)));
+  Stmt *step = SEQ(LET(i, LOADN(state, I64(0))), LET(j, LOADN(state, I64(1))),
+                   IF(left, take_left, take_right));
+  Stmt *merge =
+      SEQ(LET(base, MUL(run->expr, two)), LET(from, LOADN(state, I64(2))),
+          LET(mid, expr_min(c, ADD(base->expr, width), n)),
+          LET(end, expr_min(c, ADD(base->expr, two), n)), STOREN(state, base->expr, I64(0)),
+          STOREN(state, mid->expr, I64(1)), FOR(pos, SUB(end->expr, base->expr), step));
+  const Expr *runs = expr_floordiv(c, ADD(n, SUB(two, one)), two);
+  return SEQ(FOR(run, runs, merge), STOREN(state, SUB(one, LOADN(state, I64(2))), I64(2)));
+}
+
+/* A stage with the sorting permutation of every row: [row..., place] -> position in the row. */
+static Buffer *permutation(LowerCtx *lc, const TeAxes *t, bool descending) {
+  Context *c = lc->c;
+  const Expr *n = expr_product(c, t->red, t->nred), *two_n[2] = {I64(2), n}, *three = I64(3);
+  const Expr *shape[TE_MAX_RANK + 1], *row[TE_MAX_RANK], *idx[TE_MAX_RANK + 1];
+  Var *vars[TE_MAX_RANK];
+  uint32_t nrow = 0;
+  for (uint32_t i = 0; i < t->x->ndim; i++)
+    if (!t->reduced[i]) {
+      vars[nrow] = var_create(c, arena_printf(lc->arena, "i%u", i), DT_I64);
+      idx[nrow] = row[nrow] = vars[nrow]->expr;
+      shape[nrow++] = t->x->shape[i];
+    }
+  shape[nrow] = n;
+  Buffer *out = te_alloc(lc, "order", shape, nrow + 1, DT_I64);
+  Buffer *perm = te_alloc(lc, "perm", two_n, 2, DT_I64);
+  Buffer *state = te_alloc(lc, "state", &three, 1, DT_I64);
+  Var *k = VAR("k"), *p = VAR("p"), *done = VAR("k");
+  int64_t len, passes = 0;
+  bool known = expr_const_int(c, n, &len);
+  while (known && passes < 62 && (INT64_C(1) << passes) < len) passes++;
+  if (!known) passes = 62;
+  const Expr *width = expr_binary(c, EXPR_SHL, I64(1), p->expr);
+  Stmt *pass = merge_pass(lc, t, row, n, perm, state, width, descending);
+  if (!known) pass = IF(LT(width, n), pass, NULL);
+  idx[nrow] = done->expr;
+  Stmt *copy = stmt_store(lc->arena, lc->node->span, out, idx,
+                          LOADN(perm, LOADN(state, I64(2)), done->expr));
+  Stmt *body = SEQ(FOR(k, n, STOREN(perm, k->expr, I64(0), k->expr)), STOREN(state, I64(0), I64(2)),
+                   FOR(p, I64(passes), pass), FOR(done, n, copy));
+  te_block(lc, "sort", te_loops(lc, vars, shape, nrow, body));
+  return out;
+}
+
+static void along(LowerCtx *lc, TeAxes *t, int64_t axis) {
+  te_axes_init(lc, t, te_arg(lc, 0), (IntList){1, &axis}, false);
+}
+
+/* The permutation's entry for element idx of a tensor whose axis `axis` counts places. */
+static const Expr *place(LowerCtx *lc, Buffer *order, const Expr *const *idx, uint32_t ndim,
+                         uint32_t axis, const Expr **row) {
+  const Expr *at[TE_MAX_RANK];
+  uint32_t k = 0;
+  for (uint32_t i = 0; i < ndim; i++)
+    if (i != axis) row[k] = at[k] = idx[i], k++;
+  at[k] = idx[axis];
+  return te_load(lc, order, at);
+}
+
+static uint32_t axis_of(int64_t a, uint32_t ndim) {
+  return (uint32_t)(a < 0 ? a + ndim : a);
+}
+
+/* ---- sort, argsort ---- */
+static const SInfo *sortable(InferCtx *ic, Node *n, int64_t axis) {
+  const SInfo *x = infer_tensor_arg(ic, n, 0);
+  int32_t at;
+  if (!x) return NULL;
+  if (x->ndim >= 0 && !infer_axis(ic, n, axis, x->ndim, &at)) return NULL;
+  return x;
+}
+
+const SInfo *infer_sort(InferCtx *ic, Node *n) {
+  return sortable(ic, n, node_attrs(n, sort)->axis);
+}
+
+static DType index_dtype(DType d) {
+  return dtype_known(d) ? d : DT_I32;
+}
+
+const SInfo *infer_argsort(InferCtx *ic, Node *n) {
+  const SInfo *x = sortable(ic, n, node_attrs(n, argsort)->axis);
+  return x ? infer_like(ic, x, index_dtype(node_attrs(n, argsort)->dtype)) : NULL;
+}
+
+/* Results `values` and `indices` (either may be absent: -1) of the first places of every row. */
+static void read_sorted(LowerCtx *lc, const TeAxes *t, uint32_t axis, bool descending, int values,
+                        int indices) {
+  Buffer *order = permutation(lc, t, descending);
+  const Expr *row[TE_MAX_RANK];
+  for (int k = 0; k < 2; k++) {
+    if (k == values) {
+      te_result_begin(lc, (uint32_t)k, "T_sorted");
+      const Expr *at = place(lc, order, lc->ax, lc->nspatial, axis, row);
+      te_out(lc, te_spatial_end(lc, row_load(lc, t, row, at)));
+    } else if (k == indices) {
+      te_result_begin(lc, (uint32_t)k, "T_indices");
+      te_out_value(lc, place(lc, order, lc->ax, lc->nspatial, axis, row));
+    }
+  }
+}
+
+bool lower_sort(LowerCtx *lc, Node *n) {
+  const sort_attrs *a = n->attrs;
+  TeAxes t;
+  along(lc, &t, a->axis);
+  read_sorted(lc, &t, axis_of(a->axis, t.x->ndim), a->descending, 0, -1);
+  return true;
+}
+
+bool lower_argsort(LowerCtx *lc, Node *n) {
+  const argsort_attrs *a = n->attrs;
+  TeAxes t;
+  along(lc, &t, a->axis);
+  read_sorted(lc, &t, axis_of(a->axis, t.x->ndim), a->descending, -1, 0);
+  return true;
+}
+
+/* ---- topk ---- */
+static int topk_results(const char *s) {
+  return !s || !strcmp(s, "both") ? 3 : !strcmp(s, "values") ? 1 : !strcmp(s, "indices") ? 2 : 0;
+}
+
+const SInfo *infer_topk(InferCtx *ic, Node *n) {
+  const topk_attrs *a = n->attrs;
+  const SInfo *x = sortable(ic, n, a->axis);
+  if (!x) return NULL;
+  int which = topk_results(a->ret_type);
+  if (!which)
+    return infer_error(ic, n, -1, "ret_type '%s' is none of both, values, indices", a->ret_type);
+  const SInfo *v = x;
+  if (x->dims) {
+    uint32_t axis = axis_of(a->axis, (uint32_t)x->ndim);
+    int64_t len;
+    const Expr **d = infer_dims_copy(ic, x->dims, (uint32_t)x->ndim, 0);
+    if (a->k > 0 && (!expr_const_int(ic->c, d[axis], &len) || a->k < len))
+      d[axis] = expr_i64(ic->c, a->k);
+    v = sinfo_tensor(ic->c, d, (uint32_t)x->ndim, x->dtype);
+  }
+  const SInfo *i = infer_like(ic, v, index_dtype(a->dtype)), *both[2] = {v, i};
+  return which == 3 ? sinfo_tuple(ic->c, both, 2) : which == 1 ? v : i;
+}
+
+bool lower_topk(LowerCtx *lc, Node *n) {
+  Context *c = lc->c;
+  const topk_attrs *a = n->attrs;
+  TeAxes t;
+  int which = topk_results(a->ret_type);
+  along(lc, &t, a->axis);
+  uint32_t axis = axis_of(a->axis, t.x->ndim), ndim;
+  const Expr *k = te_result_shape(lc, 0, &ndim)[axis], *len = t.x->shape[axis];
+  if (prove_le(c, NULL, expr_dim(c, k), expr_dim(c, len)) != PROOF_YES)
+    te_assert(lc, LE(k, len), "k is %lld, more than the axis has", (long long)a->k);
+  read_sorted(lc, &t, axis, a->largest, which & 1 ? 0 : -1, which == 3 ? 1 : which == 2 ? 0 : -1);
+  return true;
+}
+
+/* ---- median ---- */
+const SInfo *infer_median(InferCtx *ic, Node *n) {
+  const SInfo *r = infer_reduce(ic, n);
+  if (!r || r->kind != SINFO_TENSOR || node_attrs(n, median)->axis.n != 1) return r;
+  const SInfo *both[2] = {r, infer_like(ic, r, DT_I64)};
+  return sinfo_tuple(ic->c, both, 2);
+}
+
+bool lower_median(LowerCtx *lc, Node *n) {
+  Context *c = lc->c;
+  const median_attrs *a = n->attrs;
+  TeAxes t;
+  te_axes_init(lc, &t, te_arg(lc, 0), a->axis.n ? a->axis : (IntList){-1, NULL}, a->keepdims);
+  const Expr *len = expr_product(c, t.red, t.nred), *one = I64(1);
+  if (prove_le(c, NULL, expr_dim(c, one), expr_dim(c, len)) != PROOF_YES)
+    te_assert(lc, GE(len, one), "the median of no elements");
+  Buffer *order = permutation(lc, &t, false);
+  for (uint32_t k = 0; k < (a->axis.n == 1 ? 2u : 1u); k++) {
+    te_result_begin(lc, k, k ? "T_indices" : "T_median");
+    const Expr *row[TE_MAX_RANK + 1];
+    uint32_t nrow = 0;
+    for (uint32_t i = 0, o = 0; i < t.x->ndim; i++) {
+      if (!t.reduced[i]) row[nrow++] = lc->ax[o];
+      if (!t.reduced[i] || a->keepdims) o++;
+    }
+    row[nrow] = expr_floordiv(c, SUB(len, one), I64(2));
+    const Expr *at = te_load(lc, order, row);
+    te_out_value(lc, k ? at : row_load(lc, &t, row, at));
+  }
+  return true;
+}
+
+/* ---- multinomial_from_uniform ---- */
+const SInfo *infer_multinomial_from_uniform(InferCtx *ic, Node *n) {
+  const SInfo *s[3];
+  for (uint32_t i = 0; i < 3; i++) {
+    if (!(s[i] = infer_tensor_arg(ic, n, i))) return NULL;
+    if (s[i]->ndim >= 0 && s[i]->ndim != 2)
+      return infer_error(ic, n, (int)i, "expected rank 2 for '%s' but got %s",
+                         infer_arg_name(ic, n, i), infer_shape_text(ic, s[i]));
+    if (i < 2 && !infer_need_float(ic, n, i, s[i])) return NULL;
+  }
+  if (!infer_need_int(ic, n, 2, s[2])) return NULL;
+  const Expr *one = expr_i64(ic->c, 1);
+  for (uint32_t i = 1; i < 3; i++)
+    if (s[i]->dims && infer_ne(ic, s[i]->dims[1], one))
+      return infer_error(ic, n, (int)i, "expected one column for '%s' but got %s",
+                         infer_arg_name(ic, n, i), infer_shape_text(ic, s[i]));
+  if (s[1]->dims && s[2]->dims && infer_ne(ic, s[1]->dims[0], s[2]->dims[0]))
+    return infer_error(ic, n, 2, "the samples %s and their rows %s differ in number",
+                       infer_shape_text(ic, s[1]), infer_shape_text(ic, s[2]));
+  DType d = node_attrs(n, multinomial_from_uniform)->dtype;
+  if (!dtype_known(d)) d = DT_I64;
+  if (!s[1]->dims) return sinfo_tensor_ndim(ic->c, 2, d);
+  const Expr *dims[2] = {s[1]->dims[0], one};
+  return sinfo_tensor(ic->c, dims, 2, d);
+}
+
+/* The first class whose cumulated probability exceeds the sample, or the last one: how many of the
+ * cumulated sums but the last are not above it. */
+bool lower_multinomial_from_uniform(LowerCtx *lc, Node *n) {
+  Context *c = lc->c;
+  (void)n;
+  Buffer *p = te_arg(lc, 0), *u = te_arg(lc, 1), *rows = te_arg(lc, 2);
+  if (!te_need_equal(lc, u->shape[0], rows->shape[0], "the numbers of samples and rows") ||
+      !te_need_equal(lc, u->shape[1], I64(1), "the columns of the samples") ||
+      !te_need_equal(lc, rows->shape[1], I64(1), "the columns of the rows"))
+    return false;
+  const Expr *shape[2] = {u->shape[0], I64(1)}, *two = I64(2), *zero = I64(0);
+  DType acc = te_acc_dtype(p->dtype), d = te_result_dtype(lc, 0);
+  Buffer *out = te_alloc(lc, lc->name, shape, 2, d);
+  Buffer *sum = te_alloc(lc, "cumulated", &two, 1, acc),
+         *hit = te_alloc(lc, "hit", &two, 1, DT_I64);
+  Var *i = VAR("i"), *k = VAR("k"), *row = VAR("row");
+  const Expr *last = SUB(p->shape[1], I64(1)), *s = LOADN(sum, zero), *h = LOADN(hit, zero);
+  const Expr *next = ADD(s, te_cast(c, acc, LOADN(p, row->expr, k->expr)));
+  const Expr *want = te_cast(c, acc, LOADN(u, i->expr, zero));
+  Stmt *scan = SEQ(STOREN(sum, next, zero),
+                   IF(GE(want, LOADN(sum, zero)), STOREN(hit, ADD(h, I64(1)), zero), NULL));
+  Stmt *body =
+      SEQ(LET(row, te_cast(c, DT_I64, LOADN(rows, i->expr, zero))),
+          ASSERT(AND(AND(GE(row->expr, zero), LT(row->expr, p->shape[0])), GE(last, zero)),
+                 "R.multinomial_from_uniform: a row number is out of range, or there is no class"),
+          STOREN(sum, expr_lit(c, acc, 0), zero), STOREN(hit, zero, zero), FOR(k, last, scan),
+          STOREN(out, te_cast(c, d, h), i->expr, zero));
+  te_block(lc, lc->name, FOR(i, u->shape[0], body));
+  te_out(lc, out);
+  return true;
+}

@@ -1,0 +1,165 @@
+"""Sorting, einsum, losses, quantisation, indexing by tensors, data-dependent shapes. Values from NumPy
+(stable sorts; NaN last, as NumPy orders it)."""
+import numpy as np
+
+rng = np.random.default_rng(5)
+
+
+def ints(shape, lo=0, hi=9, dtype="float32"):
+    return rng.integers(lo, hi, shape).astype(dtype)
+
+
+def order(x, axis, descending=False):
+    """Stable order in both directions."""
+    if not descending:
+        return np.argsort(x, axis=axis, kind="stable")
+    rev = np.flip(x, axis)
+    n = x.shape[axis]
+    return np.flip(n - 1 - np.argsort(rev, axis=axis, kind="stable"), axis)
+
+
+def sort(Case):
+    out = []
+    add = lambda expr, x, want, **kw: out.append(Case("sort", expr, {"x": x}, want, **kw))
+    x = ints((3, 7, 5))
+    x[0, 2, 1] = np.nan
+    x[1, 0, 0], x[1, 0, 1], x[1, 0, 2] = -np.inf, np.inf, -0.0
+    for axis in (0, 1, -1):
+        for d in (False, True):
+            p = order(x, axis, d)
+            add(f"R.sort({{x}}, axis={axis}, descending={d})", x, np.take_along_axis(x, p, axis))
+            add(f"R.argsort({{x}}, axis={axis}, descending={d})", x, p.astype("int32"))
+            add(f'R.argsort({{x}}, axis={axis}, descending={d}, dtype="int64")', x, p)
+    for dtype in ("float16", "float64", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "bool"):
+        y = rng.integers(-100 if dtype[0] == "i" else 0, 100, (2, 9)).astype(dtype)
+        add("R.sort({x})", y, np.sort(y))
+        add("R.argsort({x}, descending=True)", y, order(y, -1, True).astype("int32"))
+    for shape in ((0,), (1,), (2,), (3, 0), (0, 3), (1, 1), (33,), (2, 64)):
+        y = ints(shape)
+        add("R.sort({x})", y, np.sort(y))
+        add("R.argsort({x})", y, order(y, -1).astype("int32"))
+    for k, axis, largest in ((2, -1, True), (1, 0, False), (3, 1, True), (3, 1, False), (5, -1, False)):
+        p = np.take(order(x, axis, largest), np.arange(k), axis)
+        v = np.take_along_axis(x, p, axis)
+        attrs = f"k={k}, axis={axis}, largest={largest}"
+        add(f"R.topk({{x}}, {attrs})", x, (v, p.astype("int32")))
+        add(f'R.topk({{x}}, {attrs}, ret_type="values")', x, v)
+        add(f'R.topk({{x}}, {attrs}, ret_type="indices", dtype="int64")', x, p)
+    y = ints((4, 3))
+    add("R.topk({x}, k=100)", y, (np.take_along_axis(y, order(y, 1, True), 1), order(y, 1, True).astype("int32")), static_only=True)
+    add("R.topk({x}, k=-1)", y, (np.take_along_axis(y, order(y, 1, True), 1), order(y, 1, True).astype("int32")))
+    z = ints((4, 6, 3))
+    for axis in (0, 1, -1):
+        p = np.take(order(z, axis), [(z.shape[axis] - 1) // 2], axis)
+        v = np.take_along_axis(z, p, axis)
+        add(f"R.median({{x}}, axis={axis}, keepdims=True)", z, (v, p))
+        add(f"R.median({{x}}, axis=[{axis}])", z, (v.squeeze(axis), p.squeeze(axis)))
+    flat = np.sort(z.ravel())[(z.size - 1) // 2]
+    add("R.median({x})", z, flat)
+    add("R.median({x}, keepdims=True)", z, flat.reshape(1, 1, 1))
+    add("R.median({x}, axis=[0, 2])", z, np.sort(z.transpose(1, 0, 2).reshape(6, 12))[:, 5])
+    add("R.median({x}, axis=[0, 2], keepdims=True)", z, np.sort(z.transpose(1, 0, 2).reshape(6, 12))[:, 5].reshape(1, 6, 1))
+    p = np.float32([[0.25, 0.25, 0.5], [0.0, 1.0, 0.0]])
+    u = np.float32([[0.0], [0.25], [0.3], [0.999], [0.5]])
+    rows = np.int64([[0], [0], [0], [0], [1]])
+    want = np.int64([[0], [1], [1], [2], [1]])
+    s = {"u": ("n", None), "r": ("n", None), "p": ("b", "c")}
+    for dtype in ("int64", "int32"):
+        out.append(Case("sort", f'R.multinomial_from_uniform({{p}}, {{u}}, {{r}}, dtype="{dtype}")',
+                        {"p": p, "u": u, "r": rows}, want.astype(dtype), sym=s))
+    return out
+
+
+def einsum(Case):
+    out = []
+
+    def add(spec, *xs, syms=None, tol=1e-5):
+        names = [f"x{i}" for i in range(len(xs))]
+        args = ", ".join("{" + n + "}" for n in names) + ("," if len(xs) == 1 else "")
+        want = np.einsum(spec, *[x.astype("float64") if x.dtype.kind == "f" else x for x in xs]).astype(xs[0].dtype)
+        sym = dict(zip(names, syms)) if syms else None
+        out.append(Case("einsum", f'R.einsum(({args}), subscripts="{spec}")', dict(zip(names, xs)), want, tol=tol, sym=sym))
+
+    f = lambda *s: rng.standard_normal(s).astype("float32")
+    nk, km = ("n", "k"), ("k", "m")
+    add("ij,jk->ik", f(3, 4), f(4, 5), syms=(nk, km))
+    add("ij,jk", f(3, 4), f(4, 5), syms=(nk, km))
+    add("ij,kj->ki", f(3, 4), f(5, 4), syms=(nk, ("m", "k")))
+    add("i,j->ij", f(3), f(4), syms=(("n",), ("m",)))
+    add("i,j", f(3), f(4), syms=(("n",), ("m",)))
+    add("i,i->", f(7), f(7))
+    add("ij->ji", f(3, 4))
+    add("ij->", f(3, 4))
+    add("ij->j", f(3, 4))
+    add("ii->i", f(4, 4), syms=(("n", "n"),))
+    add("ii", f(4, 4), syms=(("n", "n"),))
+    add("bij,bjk->bik", f(2, 3, 4), f(2, 4, 5), syms=(("b", "n", "k"), ("b", "k", "m")))
+    add("...ij,...jk->...ik", f(2, 3, 4), f(4, 5), syms=(("b", "n", "k"), km))
+    add("...ij,...jk", f(2, 1, 3, 4), f(6, 4, 5), syms=(("b", None, "n", "k"), ("c", "k", "m")))
+    add("b...->...", f(2, 3, 4))
+    add("ij,jk,kl->il", f(3, 4), f(4, 5), f(5, 2), syms=(nk, km, ("m", "l")))
+    add("i,ij,j->", f(3), f(3, 4), f(4), syms=(("n",), ("n", "m"), ("m",)))
+    add("ab,bc,cd,da->", f(2, 3), f(3, 4), f(4, 2), f(2, 2), syms=(("a", "b"), ("b", "c"), ("c", "d"), ("d", "a")))
+    add("ij,ij->ij", f(3, 4), f(1, 4), syms=(("n", "m"), (None, "m")))
+    add("i,i->", f(0), f(0), tol=0)
+    add("ij,jk->ik", f(3, 0), f(0, 2), syms=(nk, km), tol=0)
+    for dtype in ("int8", "int32", "int64", "float64"):
+        add("ij,jk->ik", ints((3, 4), dtype=dtype), ints((4, 2), dtype=dtype), syms=(nk, km))
+    add("ij,jk->ik", ints((3, 4), dtype="float16"), ints((4, 2), dtype="float16"), syms=(nk, km))
+    return out
+
+
+def loss(Case):
+    out = []
+    add = lambda expr, ins, want, sym=None, tol=1e-5, **kw: out.append(Case("loss", expr, ins, want, sym=sym, tol=tol, **kw))
+    p, l = rng.standard_normal((4, 5)).astype("float32"), rng.standard_normal((4, 5)).astype("float32")
+    add("R.nn.cross_entropy_with_logits({p}, {l})", {"p": p, "l": l}, np.float32(-(p.astype("float64") * l).sum() / 4))
+    add("R.nn.cross_entropy_with_logits({p}, {l})", {"p": p[0], "l": l[0]}, np.float32(-(p[0].astype("float64") * l[0]).sum()))
+    t, w = np.int64([0, 3, -100, 3]), np.float32([1, 2, 3, 4, 5])
+    s = {"p": ("n", "c"), "t": ("n",), "w": ("c",), "g": ()}
+    for dtype in ("float32", "float64", "float16"):
+        q, v = ints((4, 5), -4, 5, dtype), w.astype(dtype)
+        keep = t >= 0
+        term = np.where(keep, -q[np.arange(4), np.where(keep, t, 0)].astype("float64"), 0)
+        tw = np.where(keep, v[np.where(keep, t, 0)].astype("float64"), 0)
+        for name, weights in (("", keep.astype("float64")), (", {w}", tw)):
+            ins = {"p": q, "t": t, **({"w": v} if name else {})}
+            for how, want in (("none", term * weights), ("sum", (term * weights).sum()), ("mean", (term * weights).sum() / weights.sum())):
+                tol = 1e-3 if dtype == "float16" else 1e-5
+                add(f'R.nn.nll_loss({{p}}, {{t}}{name}, reduction="{how}")', ins, np.asarray(want).astype(dtype), sym=s, tol=tol)
+                grad = np.zeros((4, 5))
+                g = np.float64([1, 2, 3, 4]) if how == "none" else np.full(4, 2.0)
+                grad[np.arange(4), np.where(keep, t, 0)] -= weights * g / (weights.sum() if how == "mean" else 1)
+                gin = (np.float64([1, 2, 3, 4]) if how == "none" else np.float64(2)).astype(dtype)
+                gs = dict(s, g=("n",)) if how == "none" else s
+                add(f'R.grad.nll_loss_backward({{g}}, {{p}}, {{t}}{name}, reduction="{how}")', {"g": gin, **ins}, grad.astype(dtype), sym=gs, tol=tol)
+    q = ints((2, 3, 2, 2), -4, 5)
+    t = rng.integers(0, 3, (2, 2, 2))
+    want = -np.take_along_axis(q, t[:, None], 1)[:, 0]
+    s = {"p": ("n", "c", "h", "w"), "t": ("n", "h", "w")}
+    add('R.nn.nll_loss({p}, {t}, reduction="none")', {"p": q, "t": t}, want, sym=s)
+    add('R.nn.nll_loss({p}, {t}, ignore_index=1, reduction="sum")', {"p": q, "t": t}, np.float32(np.where(t == 1, 0, want).sum()), sym=s)
+    add("R.nn.nll_loss({p}, {t})", {"p": w, "t": np.int64(2)}, np.float32(-3), sym={"p": ("c",), "t": ()})
+    # quantisation
+    x = np.float32([[-1000, -1.26, -0.25, 0.25, 0.75, 12.7], [1000, np.inf, -np.inf, 0.3, 3.3, 7.77]])
+    for dtype in ("int8", "uint8", "int16", "uint16"):
+        lo, hi = np.iinfo(dtype).min, np.iinfo(dtype).max
+        for zp in (0, 3):
+            want = np.clip(np.round(x / np.float32(0.5)) + zp, lo, hi).astype(dtype)
+            add(f'R.quantize({{x}}, R.const(0.5, "float32"), R.const({zp}, "int8"), out_dtype="{dtype}")', {"x": x}, want, tol=0)
+        sc, zp = np.float32([0.5, 1, 2, 0.25, 1, 3]), np.int8([0, 1, 2, -3, 4, 5])
+        want = np.clip(np.round(x / sc) + zp, lo, hi).astype(dtype)
+        sym = {"x": ("n", "c"), "s": ("c",), "z": ("c",)}
+        add(f'R.quantize({{x}}, {{s}}, {{z}}, axis=1, out_dtype="{dtype}")', {"x": x, "s": sc, "z": zp}, want, sym=sym, tol=0)
+    for dtype in ("int8", "uint8", "int16", "int32", "uint16"):
+        q = rng.integers(0, 120, (2, 6)).astype(dtype)
+        want = (q.astype("float32") - zp) * sc
+        add("R.dequantize({x}, {s}, {z}, axis=-1)", {"x": q, "s": sc, "z": zp}, want, sym=sym, tol=0)
+        add('R.dequantize({x}, {s}, {z}, axis=-1, out_dtype="float16")', {"x": q, "s": sc * 512, "z": zp}, np.clip(want * 512, -65504, 65504).astype("float16"), sym=sym, tol=0)
+    row = np.float32([[0.5, 2]]).T
+    add('R.dequantize({x}, {s}, R.const(1, "int8"), axis=0)', {"x": np.int8([[1, 2], [3, 4]]), "s": row[:, 0]}, (np.float32([[1, 2], [3, 4]]) - 1) * row, sym={"x": ("c", "n"), "s": ("c",)}, tol=0)
+    return out
+
+
+def build(Case):
+    return sort(Case) + einsum(Case) + loss(Case)
