@@ -265,6 +265,8 @@ void fn_analyse(Fn *fn, const Stmt *body);
 /* ---- func.c ---- */
 Kernel *kernel_get(Cg *cg, const PrimFunc *f);
 void kernel_define_all(Cg *cg);
+/* Defines kernel k of `from` in the LLVM module of `to`; `from` keeps declarations. */
+void kernel_move(Cg *from, Cg *to, Kernel *k);
 /* Calls kernel k in host code or a kernel: gives the i32 status. `variant` is the index of the
  * variant of calling code, -1: chosen at run time. */
 LLVMValueRef kernel_call(Cg *cg, LLVMBuilderRef b, Kernel *k, int variant, LLVMValueRef *args,
@@ -317,8 +319,14 @@ void fn_check_memory(Fn *fn, LLVMValueRef p);
 void entry_emit_all(Cg *cg);
 /* The index (i32) of the variant of this processor. */
 LLVMValueRef variant_index(Cg *cg, LLVMBuilderRef b);
-/* Fills one LLVM module from cg->m; false after errors. */
-bool cg_build(Cg *cg);
+/* Fills the LLVM module with entries and functions; kernels are declared only. False after errors.
+ */
+bool cg_build_hosts(Cg *cg);
+/* Defines the kernels too, and checks. */
+bool cg_build_kernels(Cg *cg);
+/* LLVM's verifier; a violation is our bug. */
+bool cg_verify(Cg *cg);
+void cg_set_target(Cg *cg, LLVMTargetMachineRef machine);
 void cg_init(Cg *cg, Module *m, const Target *t, const CodegenOptions *o, bool jit);
 LLVMTargetMachineRef cg_machine(const Target *t, const CodegenOptions *o, bool jit);
 void cg_dispose(Cg *cg);

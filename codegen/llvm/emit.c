@@ -1,5 +1,5 @@
 /* Objects, assembly, LLVM text and bitcode in memory; compilation in this process through ORC. */
-#include "codegen/llvm/cg.h"
+#include "codegen/llvm/partition.h"
 
 #include <llvm-c/BitWriter.h>
 #include <llvm-c/LLJIT.h>
@@ -25,13 +25,6 @@ static char *copy_out(const char *p, size_t n) {
   return s;
 }
 
-static void set_target(Cg *cg, LLVMTargetMachineRef machine) {
-  LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(machine);
-  LLVMSetModuleDataLayout(cg->mod, layout);
-  LLVMDisposeTargetData(layout);
-  LLVMSetTarget(cg->mod, cg->target->triple);
-}
-
 static LLVMMemoryBufferRef emit_machine(Cg *cg, LLVMTargetMachineRef machine,
                                         LLVMCodeGenFileType type) {
   LLVMMemoryBufferRef buf = NULL;
@@ -48,10 +41,14 @@ bool codegen_emit(Module *m, const Target *t, const CodegenOptions *o, char **ou
   Cg cg;
   LLVMTargetMachineRef machine = cg_machine(t, o, false);
   cg_init(&cg, m, t, o, false);
-  set_target(&cg, machine);
-  bool ok = cg_build(&cg);
+  cg_set_target(&cg, machine);
+  bool ok = cg_build_hosts(&cg);
+  uint32_t parts = ok ? partition_count(&cg) : 0;
   LLVMMemoryBufferRef buf = NULL;
-  if (ok) {
+  if (parts) {
+    debug_end(&cg);
+    ok = partition_emit(&cg, machine, parts, out, size);
+  } else if (ok && (ok = cg_build_kernels(&cg))) {
     switch (o->kind) {
     case CODE_OBJECT: buf = emit_machine(&cg, machine, LLVMObjectFile); break;
     case CODE_ASM: buf = emit_machine(&cg, machine, LLVMAssemblyFile); break;
@@ -91,8 +88,10 @@ Jit *codegen_jit(Module *m, const Target *t, const CodegenOptions *o) {
   Cg cg;
   LLVMTargetMachineRef machine = cg_machine(t, o, true);
   cg_init(&cg, m, t, o, true);
-  set_target(&cg, machine);
-  LLVMMemoryBufferRef buf = cg_build(&cg) ? emit_machine(&cg, machine, LLVMObjectFile) : NULL;
+  cg_set_target(&cg, machine);
+  LLVMMemoryBufferRef buf = cg_build_hosts(&cg) && cg_build_kernels(&cg)
+                                ? emit_machine(&cg, machine, LLVMObjectFile)
+                                : NULL;
   cg_dispose(&cg);
   LLVMDisposeTargetMachine(machine);
   if (!buf) return NULL;

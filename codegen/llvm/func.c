@@ -140,6 +140,26 @@ Kernel *kernel_get(Cg *cg, const PrimFunc *f) {
   return k;
 }
 
+void kernel_move(Cg *from, Cg *to, Kernel *k) {
+  for (uint32_t v = 0; v < k->n; v++) {
+    LLVMValueRef fn = k->fns[v];
+    if (v && fn == k->fns[v - 1]) continue;
+    size_t n;
+    const char *name = LLVMGetValueName2(fn, &n);
+    name = arena_printf(from->arena, "%s.%.*s", from->opt->prefix, (int)n, name);
+    LLVMSetValueName2(fn, name, strlen(name));
+    const PrimFunc *f = v ? variant_of(from, k->f, v) : k->f;
+    LLVMValueRef copy = declare(to, f, name, &from->target->variants[v], kernel_type(to, f));
+    LLVMSetValueName2(copy, name, strlen(name));
+    LLVMValueRef both[2] = {fn, copy};
+    for (int i = 0; i < 2; i++) {
+      LLVMSetLinkage(both[i], LLVMExternalLinkage);
+      LLVMSetVisibility(both[i], LLVMHiddenVisibility);
+    }
+    define(to, f, &from->target->variants[v], copy);
+  }
+}
+
 void kernel_define_all(Cg *cg) {
   for (uint32_t i = 0; i < cg->todo.n && !cg->failed; i++) {
     Kernel *k = cg->todo.at[i];

@@ -637,6 +637,16 @@ static void bind_arguments(Graph *g, GVals *leaves) {
       v->prim = x;
     else
       v->ptr = x;
+    const Expr *value = v->si->kind == SINFO_PRIM ? v->si->value : NULL;
+    if (value && value->kind == EXPR_VAR && !is_dim_of(f, value->var)) {
+      Binding b = {.val = x, .level = 0}; /* a scalar that is no dim */
+      DType d = value->dtype;
+      if (dtype_is_sint(d))
+        b.idx = d.bits == 64 ? x : LLVMBuildSExt(fn->b, x, g->cg->i64, "");
+      else if (dtype_is_uint(d) || dtype_is_bool(d))
+        b.idx = d.bits == 64 ? x : LLVMBuildZExt(fn->b, x, g->cg->i64, "");
+      fn_bind(fn, value->var, b);
+    }
     if (h->args[i].dynamic) {
       v->dims = ARENA_ARRAY(g->arena, LLVMValueRef, v->si->ndim ? v->si->ndim : 1);
       for (int32_t k = 0; k < v->si->ndim; k++) v->dims[k] = LLVMGetParam(h->fn, p++);

@@ -9,8 +9,6 @@
 #include <llvm-c/Analysis.h>
 #include <llvm-c/Support.h>
 #include <llvm-c/Target.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 static void init_llvm(const Target *t) {
   static bool options;
@@ -190,7 +188,7 @@ LLVMValueRef variant_index(Cg *cg, LLVMBuilderRef b) {
 
 /* ---- all of it ---- */
 
-bool cg_build(Cg *cg) {
+bool cg_build_hosts(Cg *cg) {
   if (!abi_module(cg->arena, cg->m, cg->opt->prefix, &cg->abi)) {
     cg->failed = true;
     return false;
@@ -198,17 +196,26 @@ bool cg_build(Cg *cg) {
   debug_begin(cg);
   entry_emit_all(cg);
   host_define_all(cg);
+  return !cg->failed;
+}
+
+bool cg_build_kernels(Cg *cg) {
   kernel_define_all(cg);
   debug_end(cg);
-  if (cg->failed) return false;
+  return !cg->failed && cg_verify(cg);
+}
+
+bool cg_verify(Cg *cg) {
   char *why = NULL;
-  if (LLVMVerifyModule(cg->mod, LLVMReturnStatusAction, &why)) {
-    char *text = LLVMPrintModuleToString(cg->mod);
-    const char *dump = getenv("RELAXC_DUMP_BAD");
-    if (dump) fputs(text, stderr);
-    LLVMDisposeMessage(text);
+  if (LLVMVerifyModule(cg->mod, LLVMReturnStatusAction, &why))
     bug("generated LLVM code is not well-formed: %s", why);
-  }
   LLVMDisposeMessage(why);
   return true;
+}
+
+void cg_set_target(Cg *cg, LLVMTargetMachineRef machine) {
+  LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(machine);
+  LLVMSetModuleDataLayout(cg->mod, layout);
+  LLVMDisposeTargetData(layout);
+  LLVMSetTarget(cg->mod, cg->target->triple);
 }
