@@ -83,14 +83,14 @@ RT_LINK    := $(if $(SAN),$(BUILD)/san/librelaxrt.a,$(BUILD)/librelaxrt.a)
 SAN_RT_OBJS := $(if $(SAN),$(RT_SRCS:%.c=$(BUILD)/obj/san/%.o))
 
 .PHONY: all asan deps bench-deps check run-tests units demo bench layers headers tidy format \
-        format-check clean install install-files bless
+        format-check clean install install-files fuzz
 all: $(if $(wildcard frontend/main.c),$(BUILD)/relaxc) $(RT_LIBS) $(RT_LINK)
-asan: $(if $(filter check demo,$(MAKECMDGOALS)),,all)
+asan: $(if $(filter check demo fuzz,$(MAKECMDGOALS)),,all)
 
 # --- configuration: llvm-config is asked once ----------------------------------------------------
 # Goals that build through a second make, once the packages are there, must not ask for it.
-INDIRECT := deps bench-deps clean check demo bench format format-check layers run-tests \
-            install-files $(if $(filter check demo,$(MAKECMDGOALS)),asan)
+INDIRECT := deps bench-deps clean check demo bench fuzz format format-check layers run-tests \
+            install-files $(if $(filter check demo fuzz,$(MAKECMDGOALS)),asan)
 ifneq ($(filter-out $(INDIRECT),$(or $(MAKECMDGOALS),all)),)
 include $(BUILD)/config.mk
 endif
@@ -201,9 +201,15 @@ bench: bench-deps
 	@$(MAKE) --no-print-directory -s -C tests/bench RELAXC=$(abspath $(BUILD)/relaxc) \
 	  RT=$(abspath $(BUILD)) OUT=$(abspath $(BUILD))/bench
 
-# Rewrites the expectations of the tests named in T.
-bless: all
-	@$(PYTHON) tests/check.py --build $(BUILD) --bless $(T)
+# Random programs and mutated scripts, for SECONDS from SEED; failing ones are left in $(BUILD)/fuzz.
+SECONDS ?= 60
+SEED    ?= 1
+fuzz: deps
+	@$(MAKE) --no-print-directory -s BUILD=$(BUILD) SAN=$(SAN) all
+	$(PYTHON) tests/fuzz/mutate.py $(BUILD)/relaxc --seed $(SEED) --count $(SECONDS) \
+	  --keep $(BUILD)/fuzz samples/*/*.rx tests/parse/*.rx
+	$(PYTHON) tests/fuzz/programs.py $(BUILD)/relaxc --seed $(SEED) --seconds $(SECONDS) \
+	  --keep $(BUILD)/fuzz
 
 # --- checks of the sources --------------------------------------------------------------------------
 layers:

@@ -1,8 +1,7 @@
 """Runs every test of a build and closes with "N passed, N failed".
 
 Tests are lit files below tests/ and cmocka programs in BUILD/unit. Each lit file and each cmocka test
-counts as one; a unit program that crashes counts as one failure more. `--bless` sets BLESS=1 for
-tests that can rewrite what they expect.
+counts as one; a unit program that crashes counts as one failure more.
 """
 import argparse
 import json
@@ -74,7 +73,6 @@ def main():
     p = argparse.ArgumentParser()
     p.add_argument("--build", default="build")
     p.add_argument("--san", action="store_true")
-    p.add_argument("--bless", action="store_true")
     p.add_argument("-j", type=int, default=os.cpu_count() or 1)
     p.add_argument("paths", nargs="*")
     a = p.parse_args()
@@ -85,8 +83,6 @@ def main():
     if a.san:
         env.setdefault("ASAN_OPTIONS", sanitizer_options(build))
     env.setdefault("UBSAN_OPTIONS", "print_stacktrace=1")
-    if a.bless:
-        env["BLESS"] = "1"
     passed = failed = 0
     if not a.paths:
         passed, failed = run_units(build, env)
