@@ -312,6 +312,11 @@ bool sema_op_attr(Sema *s, const OpInfo *op, const AttrField *field, const Tree 
     if (t->kind != TREE_STR && !tree_is_none(t)) return wrong(s, op, field, t, "a string");
     *(const char **)p = t->kind == TREE_STR ? strpool_intern(s->ctx->strings, t->str, t->n) : NULL;
     return true;
+  case AK_TEXT:
+    if (graph_is_call(t, "R", "str") && t->n == 1) t = t->at[0];
+    if (t->kind != TREE_STR) return wrong(s, op, field, t, "a string");
+    *(const char **)p = strpool_intern(s->ctx->strings, t->str, t->n);
+    return true;
   case AK_DTYPE:
     if (tree_is_none(t) || (t->kind == TREE_STR && t->n == 0)) {
       *(DType *)p = DT_UNKNOWN;

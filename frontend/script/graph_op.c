@@ -311,7 +311,7 @@ static void check_arity(Sema *s, const Tree *t, Node *n, const SInfoList *out) {
 }
 
 Node *graph_read_cross_call(Sema *s, const Tree *t, const OpInfo *op) {
-  bool tuple = op->nattrs && strcmp(op->attrs[0].name, "out_ty") == 0;
+  bool tuple = op->traits & OPT_ARGS_TUPLE;
   OpCall c = {.op = op};
   uint32_t room = t->n + 1, attr = 0, seen = 0;
   for (uint32_t i = 0; i < t->n; i++) room += t->at[i]->kind == TREE_TUPLE ? t->at[i]->n : 1;
@@ -377,7 +377,8 @@ Node *graph_read_cross_call(Sema *s, const Tree *t, const OpInfo *op) {
     c.n = k + 1;
   }
   Node *n = make_call(s, t, &c);
-  if (tuple && n->sinfo->kind != SINFO_BAD) {
+  if (tuple && n->sinfo->kind != SINFO_BAD && op->nattrs && op->id != OP_call_py_func &&
+      strcmp(op->attrs[0].name, "out_ty") == 0 && !(op->traits & OPT_REFUSED)) {
     SInfoList *out = (SInfoList *)((char *)n->attrs + op->attrs[0].offset);
     check_arity(s, t, n, out);
     Decl *d = node_in(n, 0)->op == OP_GLOBAL ? strmap_get(&s->decls, node_in(n, 0)->str) : NULL;

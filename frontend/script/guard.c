@@ -23,7 +23,8 @@ Node *guard_cast(Sema *s, const Tree *at, Node *v, const SInfo *want) {
 }
 
 Node *guard_operand(Sema *s, const Tree *at, Node *v, const SInfo *want) {
-  if (!maybe(s, v->sinfo, want)) return v;
+  /* a scalar is not cast: what depends on it is (see guard_call) */
+  if (want->kind == SINFO_PRIM || !maybe(s, v->sinfo, want)) return v;
   if (v->op == OP_TUPLE && !v->block && want->kind == SINFO_TUPLE && want->n == v->nin) {
     Node **in = ARENA_ARRAY(s->arena, Node *, v->nin + 1);
     for (uint32_t i = 0; i < v->nin; i++)
@@ -54,8 +55,10 @@ void guard_call(Sema *s, const Tree *t, Node *n) {
   VarVec vars = {0};
   for (uint32_t i = 0; i < f->n; i++) sinfo_vars(s->arena, f->fields[i], &vars);
   for (uint32_t i = 0; i < vars.n; i++) map_setp(&bind, vars.at[i], NULL);
-  for (uint32_t i = 0; i < f->n; i++)
-    sinfo_unify(s->ctx, &bind, f->fields[i], node_in(n, i + 1)->sinfo);
+  for (int scalars = 1; scalars >= 0; scalars--) /* they decide over tensors */
+    for (uint32_t i = 0; i < f->n; i++)
+      if ((f->fields[i]->kind == SINFO_PRIM) == scalars)
+        sinfo_unify(s->ctx, &bind, f->fields[i], node_in(n, i + 1)->sinfo);
   Map known;
   map_init(&known, s->arena);
   for (uint32_t i = 0; i < bind.n; i++)
@@ -122,12 +125,13 @@ Node *guard_call_tir(Sema *s, const Tree *t, Node *n, const PrimFunc *f, SInfoLi
   for (uint32_t i = 0; i < nargs; i++) {
     const SInfo *si = node_in(n, i + 1)->sinfo;
     if (si->kind == SINFO_SHAPE || p >= f->nparams) return n; /* dims passed as scalars */
-    if (f->param_bufs[p])
-      bind_dims(&bind, f->param_bufs[p], si);
-    else if (si->kind == SINFO_PRIM && si->value && dtype_eq(si->value->dtype, f->params[p]->dtype))
+    if (!f->param_bufs[p] && si->kind == SINFO_PRIM && si->value &&
+        dtype_eq(si->value->dtype, f->params[p]->dtype))
       map_setp(&bind, f->params[p], (void *)(uintptr_t)si->value);
     p++;
   }
+  for (uint32_t i = 0; i < nargs; i++)
+    if (f->param_bufs[i]) bind_dims(&bind, f->param_bufs[i], node_in(n, i + 1)->sinfo);
   for (uint32_t i = 0; i < nargs; i++) {
     const Buffer *b = f->param_bufs[i];
     Node *v = node_in(n, i + 1);

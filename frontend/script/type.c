@@ -129,6 +129,37 @@ static const SInfo *read_tensor(Sema *s, const Tree *t) {
   return si;
 }
 
+/* R.DTensor((128, 128), "float32", "mesh[0]", "S[1]") */
+static const SInfo *read_dtensor(Sema *s, const Tree *t) {
+  static const char *const names[] = {"shape", "dtype", "device_mesh", "placement", "ndim"};
+  const Tree *slot[5] = {0};
+  const SInfo *bad = sinfo_bad(s->ctx);
+  if (!collect(s, t, "R.DTensor", names, 5, slot)) return bad;
+  DType d = DT_UNKNOWN;
+  if (slot[1] && !tree_is_none(slot[1]) && !sema_dtype(s, slot[1], &d)) return bad;
+  for (int i = 2; i < 4; i++)
+    if (!slot[i] || slot[i]->kind != TREE_STR) {
+      sema_error(s, slot[i] ? slot[i] : t, "R.DTensor needs '%s', a string such as \"%s\"", names[i],
+                 i == 2 ? "mesh[0]" : "S[0], R");
+      return bad;
+    }
+  const SInfo *si = NULL;
+  int32_t ndim = -1;
+  if (slot[4] && !read_ndim(s, slot[4], &ndim)) return bad;
+  if (slot[0] && (slot[0]->kind == TREE_TUPLE || slot[0]->kind == TREE_LIST)) {
+    const Expr **dims = NULL;
+    if (!read_dims(s, slot[0], &dims)) return bad;
+    si = sinfo_tensor(s->ctx, dims, slot[0]->n, d);
+  } else if (!slot[0] || tree_is_none(slot[0])) {
+    si = sinfo_tensor_ndim(s->ctx, ndim, d);
+  } else {
+    sema_error(s, slot[0], "a shape is a tuple of dims but got %s", tree_describe(slot[0]));
+    return bad;
+  }
+  return sinfo_with_mesh(s->ctx, si, strpool_intern(s->ctx->strings, slot[2]->str, slot[2]->n),
+                         strpool_intern(s->ctx->strings, slot[3]->str, slot[3]->n));
+}
+
 static const SInfo *read_shape(Sema *s, const Tree *t) {
   static const char *const names[] = {"values", "ndim"};
   const Tree *slot[2] = {0};
@@ -248,8 +279,7 @@ const SInfo *sema_type(Sema *s, const Tree *t) {
   if (strcmp(member, "Callable") == 0)
     return call ? read_callable(s, t) : sinfo_callable_opaque(c, sinfo_object(c), false);
   if (strcmp(member, "DTensor") == 0 || strcmp(member, "dist.DTensor") == 0) {
-    sema_error(s, head, "distributed tensors are not supported");
-    return sinfo_bad(c);
+    if (call) return read_dtensor(s, t);
   }
   return unknown_type(s, head);
 }
