@@ -12,7 +12,9 @@
 #include "passes/loop/contraction.h"
 
 #define PACK_BYTES (128 * 1024)
-#define PACK_ROWS 16
+#define PACK_ROWS 48       /* fewer rows don't pay for packing */
+#define PACK_ROWS_NEAR 128 /* nor these, when all of B fits into L2 */
+#define NEAR_BYTES (1 << 20)
 #define K_BLOCK 768
 #define K_WHOLE 1024 /* up to here K is one block */
 #define PARALLEL_WORK (1 << 19)
@@ -360,7 +362,8 @@ bool contraction_emit(Sched *s, Group *g, StmtVec *out) {
   bool near = dim_is_const(con.b_stride, &stride) && stride > 0 && stride <= 4;
   bool must = !con.b_unit && !near; /* in place would gather from far */
   bool small_b = sizes_known && n * k * elem <= PACK_BYTES;
-  bool pack = must || (!small_b && !(m_known && m < PACK_ROWS) && !con.b_outer);
+  int64_t few = sizes_known && n * k * elem <= NEAR_BYTES ? PACK_ROWS_NEAR : PACK_ROWS;
+  bool pack = must || (!small_b && !(m_known && m < few) && !con.b_outer);
   if (pack && con.b_outer && con.nk > 1) pack = must = false; /* windows overlap: no copy of each */
   if (ready) {
     pack = must = false;

@@ -181,8 +181,9 @@ void emit_borrow(Emit *em) {
     for (uint32_t k = i + 1; k < g->n; k++)
       if (stage_reads(g->stages[k], t->buf)) last = k;
     const Stage *st = g->stages[last];
-    if (last == i || st->red != RED_NONE || !group_is_read_after(em->s, g, st->out) ||
-        st->out->ndim != t->buf->ndim || !dtype_eq(st->out->dtype, t->buf->dtype))
+    if (last == i || st->red != RED_NONE || stage_reads(st, st->out) ||
+        !group_is_read_after(em->s, g, st->out) || st->out->ndim != t->buf->ndim ||
+        !dtype_eq(st->out->dtype, t->buf->dtype))
       continue;
     bool ok = true;
     for (uint32_t d = 0; d < t->buf->ndim; d++)

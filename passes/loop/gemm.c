@@ -250,7 +250,9 @@ static const Stage *partial_stage(const Tile *t) {
   const Group *g = t->kn->em->g;
   const Stage *last = g->stages[g->n - 1];
   const Temp *tmp = map_getp(&t->kn->em->temps, last->out);
-  if (g->n > 1 && tmp->in_memory && dtype_eq(last->out->dtype, t->kn->con->d)) return last;
+  if (g->n > 1 && tmp->in_memory && dtype_eq(last->out->dtype, t->kn->con->d) &&
+      !stage_reads(last, last->out))
+    return last;
   return g->stages[0];
 }
 

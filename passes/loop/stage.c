@@ -316,7 +316,7 @@ static Stage *stage_of(Sched *s, Stmt *nest) {
     Var *acc = var_create(c, "self", st->out->dtype);
     AccFind f = {st->out, st->oidx, acc->expr, 0, false};
     expr_rewrite(c, st->value, replace_acc, &f);
-    if (f.other || f.n) return NULL; /* reads what it overwrites */
+    if (f.other) return NULL; /* reads what another iteration overwrites */
   }
   return check_store(s, st) ? st : NULL;
 }
