@@ -396,9 +396,13 @@ bool contraction_emit(Sched *s, Group *g, StmtVec *out) {
       kn.many_rows = false;
       kn.src.panels = NULL;
       emit_blocks(&kn, true, parallel, &place);
+      const Expr *in_place = compare(c, EXPR_LT, con.m.extent, PACK_ROWS);
+      if (!sizes_known) { /* the same question about B, at run time */
+        const Expr *size = expr_simplify(c, expr_mul(c, con.ktotal, con.n.extent));
+        in_place = expr_binary(c, EXPR_OR, in_place, compare(c, EXPR_LE, size, PACK_BYTES / elem));
+      }
       vec_push(s->tmp, &body,
-               stmt_if(s->a, con.st->span, compare(c, EXPR_LT, con.m.extent, PACK_ROWS),
-                       seq_of(s->a, &place), seq_of(s->a, &packed)));
+               stmt_if(s->a, con.st->span, in_place, seq_of(s->a, &place), seq_of(s->a, &packed)));
     } else {
       for (uint32_t i = 0; i < packed.n; i++) vec_push(s->tmp, &body, packed.at[i]);
     }
