@@ -42,7 +42,9 @@ static void begin(B *b) {
   b->f = primfunc_create(b->m, "f", SPAN_NONE);
 }
 
-static const Expr *I(B *b, int64_t v) { return expr_i64(b->c, v); }
+static const Expr *I(B *b, int64_t v) {
+  return expr_i64(b->c, v);
+}
 
 static Buffer *buffer(B *b, const char *name, DType d, uint32_t n, const Expr *const *shape) {
   const Expr **s = arena_alloc(b->c->arena, (n + 1) * sizeof *s);
@@ -79,8 +81,10 @@ static void stage_end(B *b, Buffer *out, const Expr *init, const Expr *value) {
   k->niters = b->ns + b->nr;
   k->iters = ARENA_ARRAY(b->a, BlockIter, k->niters);
   for (uint32_t i = 0; i < k->niters; i++)
-    k->iters[i] = (BlockIter){b->axes[i], i < b->ns ? ITER_SPATIAL : ITER_REDUCE,
-                              {expr_i64(b->c, 0), b->extents[i]}, b->loops[i]->expr};
+    k->iters[i] = (BlockIter){b->axes[i],
+                              i < b->ns ? ITER_SPATIAL : ITER_REDUCE,
+                              {expr_i64(b->c, 0), b->extents[i]},
+                              b->loops[i]->expr};
   k->body = stmt_store(b->a, SPAN_NONE, out, b->ax, value);
   if (init) k->init = stmt_store(b->a, SPAN_NONE, out, b->ax, init);
   Stmt *s = stmt_block(b->a, SPAN_NONE, k);
@@ -138,8 +142,10 @@ static void fill(Value *v, uint64_t seed) {
     seed = seed * 6364136223846793005u + 1442695040888963407u;
     int r = (int)((seed >> 40) % 17) - 8;
     char *p = (char *)v->data + (size_t)i * dtype_bytes(v->dtype);
-    if (dtype_is_float(v->dtype)) dtype_store_double(v->dtype, p, r / 8.0);
-    else dtype_store_int(v->dtype, p, r);
+    if (dtype_is_float(v->dtype))
+      dtype_store_double(v->dtype, p, r / 8.0);
+    else
+      dtype_store_int(v->dtype, p, r);
   }
 }
 
@@ -191,10 +197,11 @@ static void compare(Build build, const int64_t *sizes, const char *const *dim_na
         const char *p = (char *)args[i]->data + k * dtype_bytes(args[i]->dtype);
         double v = dtype_is_float(args[i]->dtype) ? dtype_load_double(args[i]->dtype, p)
                                                   : (double)dtype_load_int(args[i]->dtype, p);
-        if (arch < 0) expected[i][k] = v;
+        if (arch < 0)
+          expected[i][k] = v;
         else if (!(fabs(v - expected[i][k]) <= tolerance * (1 + fabs(expected[i][k]))))
-          fail_msg("%s: parameter %u, element %zu: expected %g, got %g", archs[arch], (unsigned)i, k,
-                   expected[i][k], v);
+          fail_msg("%s: parameter %u, element %zu: expected %g, got %g", archs[arch], (unsigned)i,
+                   k, expected[i][k], v);
       }
     }
     context_free(b.c);
@@ -234,11 +241,12 @@ static void build_matmul(B *b, const int64_t *z) {
 
 static void matmul_static(void **state) {
   (void)state;
-  const int64_t cases[][6] = {{1, 37, 19, 0, 0, 0}, {5, 16, 8, 0, 0, 0}, {13, 33, 7, 0, 0, 0},
+  const int64_t cases[][6] = {{1, 37, 19, 0, 0, 0}, {5, 16, 8, 0, 0, 0},  {13, 33, 7, 0, 0, 0},
                               {30, 50, 3, 1, 0, 0}, {7, 9, 11, 2, 0, 0},  {6, 20, 9, 0, 1, 0},
                               {1, 20, 33, 0, 1, 0}, {4, 5, 0, 0, 0, 1},   {0, 5, 6, 0, 0, 0},
                               {3, 0, 6, 0, 0, 1},   {17, 1, 40, 0, 0, 0}, {2, 70, 1030, 0, 0, 0}};
-  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) compare(build_matmul, cases[i], NULL, NULL, 0);
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+    compare(build_matmul, cases[i], NULL, NULL, 0);
 }
 
 static void matmul_symbolic(void **state) {
@@ -249,7 +257,6 @@ static void matmul_symbolic(void **state) {
   const int64_t v[][3] = {{0, 3, 4}, {1, 33, 5}, {3, 0, 5}, {4, 5, 0}, {20, 40, 6}, {15, 17, 3}};
   for (size_t i = 0; i < sizeof v / sizeof v[0]; i++) compare(build_matmul, all, mnk, v[i], 0);
 }
-
 
 /* softmax over the last axis; sizes rows, columns */
 static void build_softmax(B *b, const int64_t *z) {
@@ -262,8 +269,9 @@ static void build_softmax(B *b, const int64_t *z) {
   stage_end(b, mx, expr_float(c, DT_F32, -3.0e38),
             expr_max(c, L(b, mx, b->ax[0]), L(b, x, b->ax[0], b->ax[1])));
   stage(b, 2, 0, SHAPE(n, k));
-  stage_end(b, ex, NULL,
-            expr_call1(c, INTRIN_exp, expr_sub(c, L(b, x, b->ax[0], b->ax[1]), L(b, mx, b->ax[0]))));
+  stage_end(
+      b, ex, NULL,
+      expr_call1(c, INTRIN_exp, expr_sub(c, L(b, x, b->ax[0], b->ax[1]), L(b, mx, b->ax[0]))));
   stage(b, 1, 1, SHAPE(n, k));
   stage_end(b, sum, expr_lit(c, DT_F32, 0),
             expr_add(c, L(b, sum, b->ax[0]), L(b, ex, b->ax[0], b->ax[1])));
@@ -274,26 +282,30 @@ static void build_softmax(B *b, const int64_t *z) {
 static void softmax_rows(void **state) {
   (void)state;
   const int64_t cases[][2] = {{3, 10}, {1, 100}, {2, 1}, {0, 5}, {5, 64}, {2, 131}};
-  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) compare(build_softmax, cases[i], NULL, NULL, 1e-5);
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+    compare(build_softmax, cases[i], NULL, NULL, 1e-5);
   const int64_t symbolic[] = {-1, -1}, v[][2] = {{2, 7}, {3, 70}, {0, 4}, {1, 1}};
   static const char *const names[] = {"n", "k", NULL};
-  for (size_t i = 0; i < sizeof v / sizeof v[0]; i++) compare(build_softmax, symbolic, names, v[i], 1e-5);
+  for (size_t i = 0; i < sizeof v / sizeof v[0]; i++)
+    compare(build_softmax, symbolic, names, v[i], 1e-5);
 }
 
 /* softmax over the first of (channels, rows, columns): lanes are columns */
 static void build_softmax_first(B *b, const int64_t *z) {
   const Expr *k = I(b, z[0]), *h = I(b, z[1]), *w = dim(b, "w", z[2]);
   Context *c = b->c;
-  Buffer *x = param(b, "x", DT_F32, 3, SHAPE(k, h, w)), *y = param(b, "y", DT_F32, 3, SHAPE(k, h, w));
+  Buffer *x = param(b, "x", DT_F32, 3, SHAPE(k, h, w)),
+         *y = param(b, "y", DT_F32, 3, SHAPE(k, h, w));
   Buffer *mx = temp(b, "mx", DT_F32, 2, SHAPE(h, w)), *sum = temp(b, "sum", DT_F32, 2, SHAPE(h, w));
   Buffer *ex = temp(b, "ex", DT_F32, 3, SHAPE(k, h, w));
   stage(b, 2, 1, SHAPE(h, w, k));
   stage_end(b, mx, expr_float(c, DT_F32, -3.0e38),
             expr_max(c, L(b, mx, b->ax[0], b->ax[1]), L(b, x, b->ax[2], b->ax[0], b->ax[1])));
   stage(b, 3, 0, SHAPE(k, h, w));
-  stage_end(b, ex, NULL,
-            expr_call1(c, INTRIN_exp, expr_sub(c, L(b, x, b->ax[0], b->ax[1], b->ax[2]),
-                                               L(b, mx, b->ax[1], b->ax[2]))));
+  stage_end(
+      b, ex, NULL,
+      expr_call1(c, INTRIN_exp,
+                 expr_sub(c, L(b, x, b->ax[0], b->ax[1], b->ax[2]), L(b, mx, b->ax[1], b->ax[2]))));
   stage(b, 2, 1, SHAPE(h, w, k));
   stage_end(b, sum, expr_lit(c, DT_F32, 0),
             expr_add(c, L(b, sum, b->ax[0], b->ax[1]), L(b, ex, b->ax[2], b->ax[0], b->ax[1])));
@@ -391,8 +403,10 @@ static void build_reduce(B *b, const int64_t *z) {
     for (uint32_t i = 0; i < 3; i++) idx[i] = i == r ? b->ax[2] : b->ax[o++];
     Buffer *out = pass ? m : s;
     const Expr *old = L(b, out, b->ax[0], b->ax[1]), *v = expr_load(b->c, x, idx, 3);
-    if (pass) stage_end(b, out, expr_lit(b->c, d, -100), expr_max(b->c, old, v));
-    else stage_end(b, out, expr_lit(b->c, d, 0), expr_add(b->c, old, v));
+    if (pass)
+      stage_end(b, out, expr_lit(b->c, d, -100), expr_max(b->c, old, v));
+    else
+      stage_end(b, out, expr_lit(b->c, d, 0), expr_add(b->c, old, v));
   }
 }
 
@@ -400,12 +414,13 @@ static void reductions(void **state) {
   (void)state;
   for (int64_t axis = 0; axis < 3; axis++)
     for (int64_t type = 0; type < 2; type++) {
-      const int64_t cases[][5] = {{3, 4, 5, axis, type},    {2, 1, 33, axis, type},
-                                  {1, 70, 2, axis, type},   {4, 0, 3, axis, type},
-                                  {2, 3, 130, axis, type},  {130, 1, 1, axis, type}};
+      const int64_t cases[][5] = {{3, 4, 5, axis, type},   {2, 1, 33, axis, type},
+                                  {1, 70, 2, axis, type},  {4, 0, 3, axis, type},
+                                  {2, 3, 130, axis, type}, {130, 1, 1, axis, type}};
       for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         compare(build_reduce, cases[i], NULL, NULL, 0);
-      const int64_t symbolic[] = {2, -1, -1, axis, type}, v[][2] = {{2, 7}, {33, 18}, {0, 4}, {1, 67}};
+      const int64_t symbolic[] = {2, -1, -1, axis, type},
+                    v[][2] = {{2, 7}, {33, 18}, {0, 4}, {1, 67}};
       static const char *const names[] = {"m", "n", NULL};
       for (size_t i = 0; i < sizeof v / sizeof v[0]; i++)
         compare(build_reduce, symbolic, names, v[i], 0);
@@ -421,7 +436,8 @@ static void build_conv(B *b, const int64_t *z) {
   const Expr *ci = I(b, z[0]), *h = I(b, z[1]), *w = I(b, z[2]), *co = I(b, z[3]), *one = I(b, 1);
   const Expr *ho = I(b, oh), *wo = I(b, ow), *three = I(b, 3);
   Buffer *x = param(b, "x", d, 4, SHAPE(one, ci, h, w));
-  Buffer *wt = param(b, "wt", d, 4, SHAPE(co, ci, three, three)), *bias = param(b, "bias", d, 1, SHAPE(co));
+  Buffer *wt = param(b, "wt", d, 4, SHAPE(co, ci, three, three)),
+         *bias = param(b, "bias", d, 1, SHAPE(co));
   Buffer *y = param(b, "y", d, 4, SHAPE(one, co, ho, wo));
   const Expr *ph = I(b, oh / 2), *pw = I(b, ow / 2);
   Buffer *q = param(b, "q", d, 4, SHAPE(one, co, ph, pw));
@@ -436,7 +452,8 @@ static void build_conv(B *b, const int64_t *z) {
                                expr_binary(c, EXPR_AND, expr_binary(c, EXPR_LE, one, j),
                                            expr_binary(c, EXPR_LT, j, I(b, z[2] + 1))));
   stage_end(b, pad, NULL,
-            expr_if_then_else(c, in, L(b, x, b->ax[0], b->ax[1], expr_sub(c, i, one), expr_sub(c, j, one)),
+            expr_if_then_else(c, in,
+                              L(b, x, b->ax[0], b->ax[1], expr_sub(c, i, one), expr_sub(c, j, one)),
                               expr_lit(c, d, 0)));
   stage(b, 4, 3, SHAPE(one, co, ho, wo, ci, three, three));
   const Expr *yy = expr_add(c, expr_mul(c, b->ax[2], I(b, st)), b->ax[5]);
@@ -459,16 +476,18 @@ static void build_conv(B *b, const int64_t *z) {
 
 static void convolution(void **state) {
   (void)state;
-  const int64_t cases[][5] = {{3, 6, 9, 5, 1}, {1, 5, 5, 13, 2}, {4, 4, 18, 2, 1}, {2, 3, 35, 1, 2}};
+  const int64_t cases[][5] = {
+      {3, 6, 9, 5, 1}, {1, 5, 5, 13, 2}, {4, 4, 18, 2, 1}, {2, 3, 35, 1, 2}};
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
     compare(build_conv, cases[i], NULL, NULL, 0);
 }
 
-/* batched product with a broadcast operand and swapped result: y[b, j, i] = sum x[b, i, k] w[k, j] */
+/* batched product with a broadcast operand and swapped result: y[b, j, i] = sum x[b, i, k] w[k, j]
+ */
 static void build_batched(B *b, const int64_t *z) {
   const Expr *n = dim(b, "b", z[0]), *i = I(b, z[1]), *j = I(b, z[2]), *k = I(b, z[3]);
   Buffer *x = param(b, "x", DT_F32, 3, SHAPE(n, i, k));
-  Buffer *w = z[4] == 1 ? param(b, "w", DT_F32, 3, SHAPE(n, k, j))
+  Buffer *w = z[4] == 1   ? param(b, "w", DT_F32, 3, SHAPE(n, k, j))
               : z[4] == 2 ? param(b, "w", DT_F32, 3, SHAPE(n, j, k))
                           : param(b, "w", DT_F32, 2, SHAPE(k, j));
   Buffer *y = param(b, "y", DT_F32, 3, z[5] ? SHAPE(n, j, i) : SHAPE(n, i, j));
@@ -477,8 +496,9 @@ static void build_batched(B *b, const int64_t *z) {
   const Expr *q = z[4] == 1   ? L(b, w, an, ak, aj)
                   : z[4] == 2 ? L(b, w, an, aj, ak)
                               : L(b, w, ak, aj);
-  stage_end(b, y, expr_lit(b->c, DT_F32, 0),
-            expr_add(b->c, L(b, y, an, b->ax[1], b->ax[2]), expr_mul(b->c, L(b, x, an, ai, ak), q)));
+  stage_end(
+      b, y, expr_lit(b->c, DT_F32, 0),
+      expr_add(b->c, L(b, y, an, b->ax[1], b->ax[2]), expr_mul(b->c, L(b, x, an, ai, ak), q)));
 }
 
 static void batched_matmul(void **state) {
@@ -486,8 +506,10 @@ static void batched_matmul(void **state) {
   static const char *const names[] = {"b", NULL};
   for (int64_t kind = 0; kind < 3; kind++)
     for (int64_t swap = 0; swap < 2; swap++) {
-      const int64_t cases[][6] = {{2, 5, 18, 7, kind, swap}, {3, 17, 4, 9, kind, swap},
-                                  {1, 1, 40, 20, kind, swap}, {2, 20, 1, 20, kind, swap}};
+      const int64_t cases[][6] = {{2, 5, 18, 7, kind, swap},
+                                  {3, 17, 4, 9, kind, swap},
+                                  {1, 1, 40, 20, kind, swap},
+                                  {2, 20, 1, 20, kind, swap}};
       for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         compare(build_batched, cases[i], NULL, NULL, 0);
       const int64_t symbolic[] = {-1, 3, 19, 5, kind, swap};
@@ -509,8 +531,9 @@ static void build_moves(B *b, const int64_t *z) {
   const Expr *mod = expr_floormod(c, lin, total);
   stage_end(b, y, NULL, L(b, e, expr_floordiv(c, mod, n), expr_floormod(c, lin, n)));
   stage(b, 2, 0, SHAPE(n, I(b, z[0] - 1)));
-  stage_end(b, cut, NULL,
-            L(b, y, expr_floormod(c, expr_mul(c, b->ax[0], I(b, 3)), n), expr_add(c, b->ax[1], I(b, 1))));
+  stage_end(
+      b, cut, NULL,
+      L(b, y, expr_floormod(c, expr_mul(c, b->ax[0], I(b, 3)), n), expr_add(c, b->ax[1], I(b, 1))));
 }
 
 static void data_movement(void **state) {
