@@ -127,9 +127,9 @@ static const char *value_words(const Value *v) {
 }
 
 static bool check_value(Frame *f, const SInfo *s, const Value *v, Span span, const char *what) {
-  static const int kinds[] = {[SINFO_TENSOR] = VALUE_TENSOR, [SINFO_SHAPE] = VALUE_SHAPE,
-                              [SINFO_PRIM] = VALUE_PRIM,     [SINFO_TUPLE] = VALUE_TUPLE,
-                              [SINFO_CALLABLE] = VALUE_FUNC, [SINFO_STRING] = VALUE_STR};
+  static const int kinds[] = {
+      [SINFO_TENSOR] = VALUE_TENSOR, [SINFO_SHAPE] = VALUE_SHAPE,   [SINFO_PRIM] = VALUE_PRIM,
+      [SINFO_TUPLE] = VALUE_TUPLE,   [SINFO_CALLABLE] = VALUE_FUNC, [SINFO_STRING] = VALUE_STR};
   if (s->kind == SINFO_OBJECT || s->kind == SINFO_BAD) return true;
   if (v->kind == VALUE_NONE && sinfo_is_void(s)) return true;
   if ((int)v->kind != kinds[s->kind]) {
@@ -548,6 +548,25 @@ static Value *eval_memory(Frame *f, const Node *n) {
     return view_of(f, n, base, off, v.dtype, v.dims, v.ndim);
   }
   case OP_memory_ensure_zero_offset: return eval_use(f, node_in(n, 0));
+  case OP_tensor_to_shape: {
+    const Value *x = eval_use(f, node_in(n, 0));
+    if (!x) return NULL;
+    if (x->kind != VALUE_TENSOR || x->ndim != 1 || !dtype_is_int(x->dtype)) {
+      interp_fail(f->in, n->span, "R.tensor_to_shape needs a vector of integers");
+      return NULL;
+    }
+    Value *v = new_value(f->in->arena, VALUE_SHAPE);
+    v->ndim = (int32_t)x->dims[0];
+    v->dims = ARENA_ARRAY(f->in->arena, int64_t, v->ndim + 1);
+    for (int32_t i = 0; i < v->ndim; i++) {
+      v->dims[i] =
+          dtype_load_int(x->dtype, (const char *)x->data + i * (int64_t)dtype_bytes(x->dtype));
+      if (v->dims[i] >= 0) continue;
+      interp_fail(f->in, n->span, "R.tensor_to_shape: dim %d is %lld", i, (long long)v->dims[i]);
+      return NULL;
+    }
+    return v;
+  }
   default: return new_value(f->in->arena, VALUE_NONE); /* kill_* */
   }
 }

@@ -352,6 +352,30 @@ static int64_t const_prim(Graph *g, Node *n, bool *ok) {
   return k;
 }
 
+/* The elements of a vector as dims: read here, so that the tensor need not live on. */
+static GVal *shape_value(Graph *g, Node *n, GVal *v) {
+  Fn *fn = g->fn;
+  Cg *cg = g->cg;
+  GVal *x = graph_value(g, node_in(n, 0));
+  if (v->si->ndim < 0 || !dtype_is_int(x->si->dtype)) {
+    cg_error(cg, n->span, "R.tensor_to_shape needs a vector of integers of known length");
+    return v;
+  }
+  LLVMTypeRef t = cg_mem_type(cg, x->si->dtype);
+  v->dims = ARENA_ARRAY(g->arena, LLVMValueRef, v->si->ndim ? v->si->ndim : 1);
+  for (int32_t i = 0; i < v->si->ndim; i++) {
+    LLVMValueRef at = cg_i64(cg, i);
+    LLVMValueRef e =
+        LLVMBuildLoad2(fn->b, t, LLVMBuildInBoundsGEP2(fn->b, t, x->ptr, &at, 1, ""), "");
+    LLVMSetAlignment(e, (unsigned)dtype_bytes(x->si->dtype));
+    v->dims[i] = cg_convert(cg, fn->b, fn->v, x->si->dtype, DT_I64, e);
+    LLVMValueRef args[3] = {cg_string(cg, g->host->f->name), cg_i32(cg, i), v->dims[i]};
+    LLVMValueRef bad = LLVMBuildICmp(fn->b, LLVMIntSLT, v->dims[i], cg_i64(cg, 0), "");
+    fn_fail_if(fn, bad, ST_MATCH, "%s: R.tensor_to_shape: dim %d is %lld", args, 3);
+  }
+  return v;
+}
+
 static GVal *memory_node(Graph *g, Node *n) {
   Cg *cg = g->cg;
   Fn *fn = g->fn;
@@ -400,6 +424,7 @@ static GVal *memory_node(Graph *g, Node *n) {
     return v;
   }
   case OP_memory_ensure_zero_offset: return graph_value(g, node_in(n, 0));
+  case OP_tensor_to_shape: return shape_value(g, n, v);
   default: return v; /* kill_tensor, kill_storage */
   }
 }

@@ -43,16 +43,14 @@ static bool known_reduction(InferCtx *ic, const Node *n, const char *s) {
   return false;
 }
 
-/* An index counted from the start: negative ones from the end. */
-static const Expr *from_start(Context *c, const Expr *index, const Expr *dim) {
+const Expr *te_index_from_start(Context *c, const Expr *index, const Expr *dim) {
   const Expr *i = te_cast(c, DT_I64, index), *zero = expr_i64(c, 0);
   return dtype_is_uint(index->dtype) ? i : SEL(LT(i, zero), ADD(i, dim), i);
 }
 
-/* The same, cut to the axis. */
-static const Expr *inside(Context *c, const Expr *index, const Expr *dim) {
+const Expr *te_index_inside(Context *c, const Expr *index, const Expr *dim) {
   const Expr *last = SUB(dim, expr_i64(c, 1));
-  return expr_max(c, expr_min(c, from_start(c, index, dim), last), expr_i64(c, 0));
+  return expr_max(c, expr_min(c, te_index_from_start(c, index, dim), last), expr_i64(c, 0));
 }
 
 /* `inner` does not exceed `outer`: proved, or checked at run time. */
@@ -92,7 +90,7 @@ bool lower_gather_elements(LowerCtx *lc, Node *n) {
   te_result_begin(lc, 0, "T_gather");
   const Expr *idx[TE_MAX_RANK];
   for (uint32_t i = 0; i < x->ndim; i++) idx[i] = lc->ax[i];
-  idx[axis] = inside(c, te_load(lc, ind, lc->ax), x->shape[axis]);
+  idx[axis] = te_index_inside(c, te_load(lc, ind, lc->ax), x->shape[axis]);
   te_out(lc, te_spatial_end(lc, te_load(lc, x, idx)));
   return true;
 }
@@ -141,7 +139,7 @@ bool lower_gather_nd(LowerCtx *lc, Node *n) {
   for (uint32_t i = 0; i < batch; i++) idx[i] = lc->ax[i];
   for (uint32_t i = 0; i < k; i++) {
     at[lead] = te_i64(lc, i);
-    idx[batch + i] = inside(c, te_load(lc, ind, at), x->shape[batch + i]);
+    idx[batch + i] = te_index_inside(c, te_load(lc, ind, at), x->shape[batch + i]);
   }
   for (uint32_t i = batch + (uint32_t)k; i < x->ndim; i++)
     idx[i] = lc->ax[lead + i - batch - (uint32_t)k];
@@ -176,8 +174,7 @@ static void loop_vars(LowerCtx *lc, const Buffer *b, Var **vars, const Expr **id
   }
 }
 
-/* assert 0 <= at < dim */
-static Stmt *check_index(LowerCtx *lc, const Expr *at, const Expr *dim) {
+Stmt *te_index_check(LowerCtx *lc, const Expr *at, const Expr *dim) {
   Context *c = lc->c;
   const char *words =
       arena_printf(lc->arena, "R.%s: an index is out of range", node_op(lc->node)->name);
@@ -220,8 +217,8 @@ bool lower_scatter_elements(LowerCtx *lc, Node *n) {
   const Expr *idx[TE_MAX_RANK], *at[TE_MAX_RANK];
   loop_vars(lc, ind, vars, idx);
   for (uint32_t i = 0; i < x->ndim; i++) at[i] = idx[i];
-  at[axis] = from_start(lc->c, te_load(lc, ind, idx), x->shape[axis]);
-  Stmt *body[2] = {check_index(lc, at[axis], x->shape[axis]),
+  at[axis] = te_index_from_start(lc->c, te_load(lc, ind, idx), x->shape[axis]);
+  Stmt *body[2] = {te_index_check(lc, at[axis], x->shape[axis]),
                    update(lc, out, at, a->reduction, te_load(lc, upd, idx))};
   Stmt *s = stmt_seq(lc->arena, body, 2);
   te_block(lc, "scatter_elements", te_loops(lc, vars, ind->shape, ind->ndim, s));
@@ -268,8 +265,8 @@ bool lower_scatter_nd(LowerCtx *lc, Node *n) {
   for (uint32_t i = 0; i < lead; i++) row[i] = idx[i];
   for (uint32_t i = 0; i < k; i++) {
     row[lead] = te_i64(lc, i);
-    at[i] = from_start(c, te_load(lc, ind, row), x->shape[i]);
-    body[i] = check_index(lc, at[i], x->shape[i]);
+    at[i] = te_index_from_start(c, te_load(lc, ind, row), x->shape[i]);
+    body[i] = te_index_check(lc, at[i], x->shape[i]);
   }
   for (uint32_t i = (uint32_t)k; i < x->ndim; i++) at[i] = idx[lead + i - (uint32_t)k];
   body[k] = update(lc, out, at, node_attrs(n, scatter_nd)->reduction, te_load(lc, upd, idx));

@@ -43,7 +43,7 @@ static Stmt *merge_pass(LowerCtx *lc, const TeAxes *t, const Expr *const *row, c
                         Buffer *perm, Buffer *state, const Expr *width, bool descending) {
   Context *c = lc->c;
   Var *run = VAR("run"), *pos = VAR("pos"), *mid = VAR("mid"), *end = VAR("end"), *i = VAR("i"),
-      *j = VAR("j"), *from = VAR("from"), *base = VAR("base");
+      *j = VAR("j"), *from = VAR("source"), *base = VAR("base");
   const Expr *one = I64(1), *two = ADD(width, width);
   const Expr *vi = LOADN(perm, from->expr, i->expr), *vj = LOADN(perm, from->expr, j->expr);
   const Expr *right_first =

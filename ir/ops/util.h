@@ -88,6 +88,16 @@ bool te_binary(LowerCtx *lc, Node *n, TeBinary fn);
 /* Float operands of few bits widened to float32; others as they are. */
 const Expr *te_widen(Context *c, const Expr *e);
 
+/* An index that is data, as int64 counted from the start (negative ones count from the end); the same
+ * cut to the axis; and a statement that fails where it lies outside (ir/ops/gather.c). */
+const Expr *te_index_from_start(Context *c, const Expr *index, const Expr *dim);
+const Expr *te_index_inside(Context *c, const Expr *index, const Expr *dim);
+Stmt *te_index_check(LowerCtx *lc, const Expr *at, const Expr *dim);
+
+/* For composite hooks: the first entries of x along axis 0, as many as the one number in `count` says; a
+ * new dim of that name stands for it. NULL after an error (ir/ops/data_dep.c). */
+Node *te_head(LowerCtx *lc, Node *x, Node *count, const char *name);
+
 /* Which axes of a buffer a reduction runs over, and what remains. */
 typedef struct {
   Buffer *x;

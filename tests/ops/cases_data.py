@@ -161,5 +161,99 @@ def loss(Case):
     return out
 
 
+def indexing(Case):
+    out = []
+    add = lambda expr, ins, want, sym=None, **kw: out.append(Case("advanced", expr, ins, want, sym=sym, **kw))
+    x = ints((4, 5, 3))
+    i, j = np.int64([[0, -1], [3, 2]]), np.int32([1, -5])
+    si = {"x": ("a", "b", "c"), "i": ("m", "n"), "j": ("n",), "v": (None, "n", "c")}
+    add("R.index_tensor({x}, ({i},))", {"x": x, "i": i}, x[i], si)
+    add("R.index_tensor({x}, ({i}, {j}))", {"x": x, "i": i, "j": j}, x[i, j], si)
+    add("R.index_tensor({x}, ({i}, {j}, {j}))", {"x": x, "i": i, "j": np.int32([1, -1])}, x[i, np.int32([1, -1]), np.int32([1, -1])], si)
+    add("R.index_tensor({x}, ({i},))", {"x": x, "i": np.int64([[9, -9]])}, x[[[3, 0]]], si)  # cut to the axis
+    add("R.index_tensor({x}, ({i},))", {"x": x, "i": np.zeros((0, 2), "int64")}, x[np.zeros((0, 2), "int64")], si)
+    v = ints((1, 2, 3))
+    for dtype in ("float32", "int8", "float16", "int64"):
+        y, w = x.astype(dtype), v.astype(dtype)
+        put = y.copy()
+        put[i, j] = np.broadcast_to(w, (2, 2, 3))
+        add("R.index_put({x}, ({i}, {j}), {v})", {"x": y, "i": i, "j": j, "v": w}, put, si)
+        put = y.copy()
+        np.add.at(put, (np.int64([[0, 0], [3, 0]]), j), np.broadcast_to(w, (2, 2, 3)))
+        add("R.index_put({x}, ({i}, {j}), {v}, accumulate=True)", {"x": y, "i": np.int64([[0, 0], [3, 0]]), "j": j, "v": w}, put, si)
+    put = x.copy()
+    put[[0, 1], [1, 1], [2, 2]] = 7
+    add("R.index_put({x}, ({k}, {l}, {m}), {v})", {"x": x, "k": np.int64([0, 1]), "l": np.int64([1, 1]), "m": np.int64([2, 2]), "v": np.float32([7])}, put,
+        {"x": ("a", "b", "c"), "k": ("n",), "l": ("n",), "m": ("n",), "v": (None,)})
+    # sums down to a shape
+    s = {"x": ("a", "b", "c")}
+    for dtype in ("float32", "int32", "float16", "float64"):
+        y = ints((4, 5, 3), dtype=dtype)
+        add("R.collapse_sum_to({x}, ({b}, {c}))", {"x": y}, y.sum(0, dtype=dtype), s)
+        add("R.collapse_sum_to({x}, ({b}, 1))", {"x": y}, y.sum((0, 2), dtype=dtype)[:, None], s)
+        add("R.collapse_sum_to({x}, ({a}, 1, 1))", {"x": y}, y.sum((1, 2), keepdims=True, dtype=dtype), s)
+        add("R.collapse_sum_to({x}, ({a}, {b}, {c}))", {"x": y}, y, s)
+        add("R.collapse_sum_to({x}, ())", {"x": y}, y.sum(dtype=dtype), s)
+        add("R.collapse_sum_like({x}, {t})", {"x": y, "t": np.zeros((1, 3), "float32")}, y.sum((0, 1), dtype=dtype)[None], {"x": ("a", "b", "c"), "t": (None, "c")})
+    y = np.zeros((0, 3), "float32")
+    add("R.collapse_sum_to({x}, (1, {b}))", {"x": y}, np.zeros((1, 3), "float32"), {"x": ("a", "b")})
+    # layouts
+    y = np.arange(4 * 5 * 3, dtype="float32").reshape(4, 5, 3)
+    add("R.layout_transform({x}, index_map=lambda i, j, k: (k, i, j))", {"x": y}, y.transpose(2, 0, 1), s)
+    z = np.arange(2 * 8, dtype="int32").reshape(2, 8)
+    blocked = z.reshape(2, 2, 4).transpose(1, 0, 2)
+    add("R.layout_transform({x}, index_map=lambda i, j: (j // 4, i, j % 4))", {"x": z}, blocked, {"x": ("a", "b")})
+    z = np.arange(14, dtype="float32").reshape(2, 7)
+    for pad, value in (("None", 0), ("9.0", 9)):
+        want = np.full((2, 8), value, "float32")
+        want[:, :7] = z
+        add(f"R.layout_transform({{x}}, index_map=lambda i, j: (j // 4, i, j % 4), pad_value={pad})", {"x": z}, want.reshape(2, 2, 4).transpose(1, 0, 2), {"x": ("a", "b")})
+    add("R.layout_transform({x}, index_map=lambda i, j: (i * 7 + j,))", {"x": z}, z.ravel(), {"x": ("a", None)})
+    add("R.layout_transform({x}, index_map=lambda i, j: (i, 6 - j))", {"x": z}, z[:, ::-1], {"x": ("a", None)})
+    return out
+
+
+def data_dep(Case):
+    out = []
+    add = lambda expr, ins, want, sym=None, **kw: out.append(Case("data_dep", expr, ins, want, sym=sym, **kw))
+
+    def by_appearance(x, axis=None):
+        _, first, inv, cnt = np.unique(x, return_index=True, return_inverse=True, return_counts=True, axis=axis)
+        o = np.argsort(first, kind="stable")
+        name = np.empty_like(o)
+        name[o] = np.arange(len(o))
+        return np.take(x.ravel() if axis is None else x, first[o], axis=0 if axis is None else axis), first[o], name[inv.ravel()], cnt[o]
+
+    for x in (ints((5, 4)), ints((3, 2, 4), 0, 4, "int32"), ints((17,), 0, 5, "uint8"), ints((6,), 0, 2, "bool"), ints((9,), -3, 3, "float64"), ints((8,), 0, 3, "float16"),
+              np.float32([]), np.float32([3]), np.float32([[1, np.nan], [np.nan, 1]])):
+        v, i, inv, n = np.unique(x, return_index=True, return_inverse=True, return_counts=True)
+        inv = inv.ravel()
+        add("R.unique({x})", {"x": x}, v)
+        add("R.unique({x}, return_index=True)", {"x": x}, (v, i))
+        add("R.unique({x}, return_counts=True)", {"x": x}, (v, n))
+        add("R.unique({x}, return_index=True, return_inverse=True, return_counts=True)", {"x": x}, (v, i, inv, n))
+        add("R.unique({x}, sorted=False, return_index=True, return_inverse=True, return_counts=True)", {"x": x}, by_appearance(x))
+    x = ints((6, 2, 3), 0, 2, "int32")
+    for axis in (0, 1, -1):
+        v, i, inv, n = np.unique(x, return_index=True, return_inverse=True, return_counts=True, axis=axis)
+        add(f"R.unique({{x}}, axis={axis})", {"x": x}, v)
+        add(f"R.unique({{x}}, return_index=True, return_inverse=True, return_counts=True, axis={axis})", {"x": x}, (v, i, inv.ravel(), n))
+        add(f"R.unique({{x}}, sorted=False, return_index=True, return_inverse=True, return_counts=True, axis={axis})", {"x": x}, by_appearance(x, axis))
+    for x in (ints((3, 4), 0, 2), ints((2, 3, 2), 0, 2, "bool"), ints((7,), 0, 2, "int8"), np.zeros((0, 3), "float32"), np.zeros((4,), "int64"), np.float32([0.0, -0.0, np.nan, 1]),
+              ints((3, 3), 0, 2, "float16"), np.ones((1, 1, 1), "uint8")):
+        add("R.nonzero({x})", {"x": x}, np.stack(np.nonzero(x)).astype("int64"))
+    # a result is used on
+    x = ints((5, 4), 0, 3)
+    add("R.multiply(R.unique({x}), R.unique({x}))", {"x": x}, np.unique(x) ** 2)
+    add("R.sum(R.nonzero({x}), axis=[1])", {"x": x}, np.stack(np.nonzero(x)).sum(1))
+    y = np.arange(6 * 5, dtype="float32").reshape(6, 5)
+    s = {"x": ("n", "m"), "b": (None,), "e": (None,), "s": (None,)}
+    for b, e, st in (((0, 0), (6, 5), (1, 1)), ((1, 2), (5, 4), (2, 1)), ((-2, -1), (-9, -9), (-1, -2)), ((5, 4), (0, 0), (-2, -3)), ((4, 0), (2, 5), (1, 1)),
+                     ((-100, 1), (100, 100), (3, 2)), ((6, 0), (9, 1), (1, 1))):
+        want = y[tuple(slice(p, q if not (k < 0 and q < -6) else None, k) for p, q, k in zip(b, e, st))]
+        add("R.dynamic_strided_slice({x}, {b}, {e}, {s})", {"x": y, "b": np.int64(b), "e": np.int64(e), "s": np.int64(st)}, want, s)
+    return out
+
+
 def build(Case):
-    return sort(Case) + einsum(Case) + loss(Case)
+    return sort(Case) + einsum(Case) + loss(Case) + indexing(Case) + data_dep(Case)
