@@ -86,7 +86,8 @@ static void parse_default(Arena *a, const OpInfo *op, const AttrField *f, void *
     *(OptFloat *)p = none ? (OptFloat){0} : (OptFloat){true, strtod(s, NULL)};
     return;
   case AK_BOOL: *(bool *)p = !none && !strcmp(s, "True"); return;
-  case AK_STR: *(const char **)p = none ? NULL : arena_strndup(a, s + 1, strlen(s) - 2); return;
+  case AK_STR:
+  case AK_TEXT: *(const char **)p = none ? NULL : arena_strndup(a, s + 1, strlen(s) - 2); return;
   case AK_DTYPE: {
     DType d = DT_UNKNOWN;
     if (!none && !dtype_parse(arena_strndup(a, s + 1, strlen(s) - 2), &d))
@@ -190,7 +191,8 @@ static bool field_equal(AttrFieldKind kind, const void *p, const void *q) {
     return a->has == b->has && (!a->has || same_double(a->v, b->v));
   }
   case AK_BOOL: return *(const bool *)p == *(const bool *)q;
-  case AK_STR: return same_str(*(const char *const *)p, *(const char *const *)q);
+  case AK_STR:
+  case AK_TEXT: return same_str(*(const char *const *)p, *(const char *const *)q);
   case AK_DTYPE: return dtype_eq(*(const DType *)p, *(const DType *)q);
   case AK_INTS: {
     const IntList *a = p, *b = q;
@@ -259,7 +261,8 @@ uint64_t op_attrs_hash(OpId op, const void *attrs) {
       break;
     }
     case AK_BOOL: h = hash_mix(h, *(const bool *)p); break;
-    case AK_STR: h = hash_mix(h, hash_str(*(const char *const *)p)); break;
+    case AK_STR:
+    case AK_TEXT: h = hash_mix(h, hash_str(*(const char *const *)p)); break;
     case AK_DTYPE: {
       const DType *d = p;
       h = hash_mix(h, d->code | (uint64_t)d->bits << 8 | (uint64_t)d->lanes << 16);
@@ -320,7 +323,8 @@ static const char *kind_name(AttrFieldKind k) {
   case AK_FLOAT: return "float";
   case AK_OPT_FLOAT: return "float or None";
   case AK_BOOL: return "bool";
-  case AK_STR: return "str";
+  case AK_STR:
+  case AK_TEXT: return "str";
   case AK_DTYPE: return "dtype";
   case AK_INTS: return "int or list of int";
   case AK_EXPRS: return "list of prim values";

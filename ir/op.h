@@ -46,6 +46,7 @@ typedef enum {
   AK_OPT_FLOAT, /* OptFloat */
   AK_BOOL,      /* bool */
   AK_STR,       /* const char *; NULL: None */
+  AK_TEXT,      /* const char *, printed as R.str("...") */
   AK_DTYPE,     /* DType; unknown: None */
   AK_INTS,      /* IntList; a single int is read as a list of one */
   AK_EXPRS,     /* ExprList */
@@ -79,6 +80,7 @@ enum {                        /* traits */
        OPT_CALL = 1 << 5,       /* call_tir and its kin: allowed after LegalizeOps */
        OPT_COMPOSITE = 1 << 6,  /* lower hook builds other operators instead of a prim_func */
        OPT_DATA_DEP = 1 << 7,   /* shape depends on data */
+       OPT_ARGS_TUPLE = 1 << 9, /* the arguments after the callee stand in a tuple in the text */
        OPT_REFUSED =
            1 << 8, /* distributed / device-only: parses and prints, never compiles for a CPU */
 };

@@ -22,8 +22,26 @@ static void print_prim_type(Printer *p, const SInfo *s) {
   }
 }
 
+static void print_dtensor_type(Printer *p, const SInfo *s) {
+  Text *t = p->t;
+  text_puts(t, "R.DTensor(");
+  if (s->dims)
+    print_dims(p, s->dims, (uint32_t)s->ndim, '(', ')');
+  else
+    text_puts(t, "None");
+  text_printf(t, ", \"%s\", ", dtype_known(s->dtype) ? dtype_name(s->dtype) : "void");
+  text_put_quoted(t, s->mesh, strlen(s->mesh));
+  text_puts(t, ", ");
+  text_put_quoted(t, s->placement, strlen(s->placement));
+  text_putc(t, ')');
+}
+
 static void print_tensor_type(Printer *p, const SInfo *s) {
   Text *t = p->t;
+  if (s->mesh) {
+    print_dtensor_type(p, s);
+    return;
+  }
   text_puts(t, "R.Tensor");
   bool known = s->dims || s->shape_var;
   if (!known && s->ndim < 0 && !dtype_known(s->dtype) && !s->vdevice) return;
@@ -205,6 +223,13 @@ static void print_field(Printer *p, const AttrField *f, const void *v) {
       print_none(p);
     return;
   }
+  case AK_TEXT: {
+    const char *s = *(const char *const *)v;
+    text_puts(t, "R.str(");
+    text_put_quoted(t, s ? s : "", s ? strlen(s) : 0);
+    text_putc(t, ')');
+    return;
+  }
   case AK_DTYPE: {
     DType d = *(const DType *)v;
     if (dtype_known(d))
@@ -262,8 +287,7 @@ static bool field_left_out(const AttrField *f, const void *v) {
 
 /* Calls whose arguments stand in a tuple after the callee. */
 static bool args_in_tuple(OpId op) {
-  return op == OP_call_tir || op == OP_call_tir_inplace || op == OP_call_tir_with_grad ||
-         op == OP_call_dps_packed;
+  return (op_table[op].traits & OPT_ARGS_TUPLE) != 0;
 }
 
 static void print_op_call(Printer *p, const Node *n) {

@@ -37,10 +37,16 @@ static uint64_t sinfo_hash(const SInfo *s) {
     for (int32_t i = 0; i < s->ndim; i++) h = hash_mix(h, s->dims[i]->id);
   h = hash_mix(h, s->shape_var ? 1 : 0); /* told apart by comparison: rare */
   if (s->vdevice) h = hash_bytes(s->vdevice, strlen(s->vdevice), h);
+  if (s->mesh) h = hash_bytes(s->mesh, strlen(s->mesh), h);
+  if (s->placement) h = hash_bytes(s->placement, strlen(s->placement), h);
   if (s->value) h = hash_mix(h, s->value->id);
   h = hash_mix(h, s->n);
   for (uint32_t i = 0; i < s->n; i++) h = hash_mix(h, s->fields[i]->id);
   return s->ret ? hash_mix(h, s->ret->id) : h;
+}
+
+static bool same_word(const char *a, const char *b) {
+  return a == b || (a && b && strcmp(a, b) == 0);
 }
 
 static bool sinfo_same(const SInfo *a, const SInfo *b) {
@@ -48,7 +54,8 @@ static bool sinfo_same(const SInfo *a, const SInfo *b) {
       !a->dims != !b->dims || a->shape_var != b->shape_var || a->value != b->value ||
       a->n != b->n || a->ret != b->ret || a->opaque != b->opaque || a->pure != b->pure)
     return false;
-  if (!a->vdevice != !b->vdevice || (a->vdevice && strcmp(a->vdevice, b->vdevice) != 0))
+  if (!same_word(a->vdevice, b->vdevice) || !same_word(a->mesh, b->mesh) ||
+      !same_word(a->placement, b->placement))
     return false;
   if (a->dims)
     for (int32_t i = 0; i < a->ndim; i++)
@@ -70,6 +77,8 @@ static const SInfo *sinfo_intern(Context *c, const SInfo *s) {
   if (s->dims) e->s.dims = arena_dup(p->arena, s->dims, (size_t)s->ndim * sizeof *s->dims);
   if (s->n) e->s.fields = arena_dup(p->arena, s->fields, s->n * sizeof *s->fields);
   if (s->vdevice) e->s.vdevice = strpool_intern(c->strings, s->vdevice, strlen(s->vdevice));
+  if (s->mesh) e->s.mesh = strpool_intern(c->strings, s->mesh, strlen(s->mesh));
+  if (s->placement) e->s.placement = strpool_intern(c->strings, s->placement, strlen(s->placement));
   e->next = chain;
   map_set(&p->by_hash, h, e);
   return &e->s;
@@ -131,6 +140,14 @@ const SInfo *sinfo_with_vdevice(Context *c, const SInfo *s, const char *vdevice)
   if (s->kind != SINFO_TENSOR) return s;
   SInfo t = *s;
   t.vdevice = vdevice;
+  return sinfo_intern(c, &t);
+}
+
+const SInfo *sinfo_with_mesh(Context *c, const SInfo *s, const char *mesh, const char *placement) {
+  if (s->kind != SINFO_TENSOR) return s;
+  SInfo t = *s;
+  t.mesh = mesh;
+  t.placement = placement;
   return sinfo_intern(c, &t);
 }
 

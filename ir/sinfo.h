@@ -31,6 +31,7 @@ struct SInfo {
                               non-NULL empty array) */
   struct Node *shape_var;  /* TENSOR: shape held by a Shape-typed variable */
   const char *vdevice;     /* TENSOR: "llvm:0:global" or NULL */
+  const char *mesh, *placement; /* TENSOR that is distributed: "mesh[0]" and "S[0], R"; or NULL */
   const Expr *value;       /* PRIM: value when known, else NULL */
   uint32_t n;              /* TUPLE fields, CALLABLE params */
   const SInfo *const *fields;
@@ -52,6 +53,7 @@ const SInfo *sinfo_tensor(Context *c, const Expr *const *dims, uint32_t n, DType
 const SInfo *sinfo_tensor_ndim(Context *c, int32_t ndim, DType d);
 const SInfo *sinfo_tensor_var(Context *c, struct Node *shape_var, int32_t ndim, DType d);
 const SInfo *sinfo_with_vdevice(Context *c, const SInfo *s, const char *vdevice);
+const SInfo *sinfo_with_mesh(Context *c, const SInfo *s, const char *mesh, const char *placement);
 const SInfo *sinfo_tuple(Context *c, const SInfo *const *fields, uint32_t n);
 const SInfo *sinfo_callable(Context *c, const SInfo *const *params, uint32_t n, const SInfo *ret,
                             bool pure);

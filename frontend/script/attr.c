@@ -103,6 +103,8 @@ static const Attr *read_list(Sema *s, const Tree *t, AttrKind kind) {
   return a;
 }
 
+static const Attr *read_lambda(Sema *s, const Tree *f, DType d);
+
 /* T.index_map(lambda i, j: (j, i)) */
 static const Attr *read_index_map(Sema *s, const Tree *t) {
   const Tree *f = t->n ? t->at[0] : NULL;
@@ -122,6 +124,10 @@ static const Attr *read_index_map(Sema *s, const Tree *t) {
     sema_error(s, t, "expected T.index_map(lambda i, j: (j, i))");
     return NULL;
   }
+  return read_lambda(s, f, d);
+}
+
+static const Attr *read_lambda(Sema *s, const Tree *f, DType d) {
   IndexMap *map = ARENA_NEW(s->m->arena, IndexMap);
   map->ctx = s->ctx;
   map->nin = f->n - 1;
@@ -197,6 +203,7 @@ const Attr *sema_attr(Sema *s, const Tree *t) {
   case TREE_LIST:
   case TREE_TUPLE: return read_list(s, t, ATTR_LIST);
   case TREE_DICT: return sema_attr_dict(s, t);
+  case TREE_LAMBDA: return read_lambda(s, t, DT_I64); /* an index map without its name */
   case TREE_BAD: return NULL;
   case TREE_CALL: {
     const char *name = tree_dotted(s->ctx, t->a);

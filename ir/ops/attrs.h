@@ -10,6 +10,7 @@
 #define AK_TYPE_AK_OPT_FLOAT OptFloat
 #define AK_TYPE_AK_BOOL bool
 #define AK_TYPE_AK_STR const char *
+#define AK_TYPE_AK_TEXT const char *
 #define AK_TYPE_AK_DTYPE DType
 #define AK_TYPE_AK_INTS IntList
 #define AK_TYPE_AK_EXPRS ExprList

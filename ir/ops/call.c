@@ -19,11 +19,18 @@ const SInfo *infer_out_ty(InferCtx *ic, Node *n) {
   for (int32_t i = 0; i < l->n; i++)
     if (l->at[i]->kind == SINFO_BAD) return sinfo_bad(ic->c);
   OpId callee = node_in(n, 0)->op;
-  if (n->op != OP_call_dps_packed && callee != OP_GLOBAL)
+  if (n->op != OP_call_dps_packed && n->op != OP_call_py_func && callee != OP_GLOBAL)
     return infer_error(ic, n, 0, "the callee must be a prim_func of the module");
   return of_list(ic, l);
 }
 
+const SInfo *infer_inplace_packed(InferCtx *ic, Node *n) {
+  const SInfoList *l = &node_attrs(n, call_inplace_packed)->ty_args;
+  if (l->n <= 0) return infer_error(ic, n, -1, "ty_args is missing");
+  return of_list(ic, l);
+}
+
+_Static_assert(offsetof(call_py_func_attrs, out_ty) == 0, "read by infer_out_ty");
 _Static_assert(offsetof(call_packed_attrs, ty_args) == 0, "read by infer_ty_args");
 _Static_assert(offsetof(call_pure_packed_attrs, ty_args) == 0, "read by infer_ty_args");
 

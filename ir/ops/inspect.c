@@ -59,3 +59,35 @@ const SInfo *infer_tensor_to_shape(InferCtx *ic, Node *n) {
   bool known = x->dims && expr_const_int(ic->c, x->dims[0], &len) && len <= TE_MAX_RANK;
   return sinfo_shape_ndim(ic->c, known ? (int32_t)len : -1);
 }
+
+/* What a tensor's header holds, as prim values. */
+static const SInfo *header_field(InferCtx *ic, Node *n, const char *dtype) {
+  DType d = DT_UNKNOWN;
+  if (!dtype_parse(dtype, &d)) bug("dtype %s", dtype);
+  return infer_tensor_arg(ic, n, 0) ? sinfo_prim(ic->c, d) : NULL;
+}
+
+const SInfo *infer_tensor_ndim(InferCtx *ic, Node *n) {
+  return header_field(ic, n, "int32");
+}
+const SInfo *infer_tensor_dtype_code(InferCtx *ic, Node *n) {
+  return header_field(ic, n, "uint8");
+}
+const SInfo *infer_tensor_dtype_bits(InferCtx *ic, Node *n) {
+  return header_field(ic, n, "uint8");
+}
+const SInfo *infer_tensor_dtype_lanes(InferCtx *ic, Node *n) {
+  return header_field(ic, n, "uint16");
+}
+const SInfo *infer_tensor_byte_offset(InferCtx *ic, Node *n) {
+  return header_field(ic, n, "uint64");
+}
+const SInfo *infer_tensor_elem_offset(InferCtx *ic, Node *n) {
+  return header_field(ic, n, "uint64");
+}
+
+const SInfo *infer_inspect_axis(InferCtx *ic, Node *n) {
+  const Expr *axis;
+  if (!infer_prim_arg(ic, n, 1, &axis)) return NULL;
+  return header_field(ic, n, "int64");
+}

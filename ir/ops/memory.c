@@ -60,3 +60,8 @@ const SInfo *infer_memory_view(InferCtx *ic, Node *n) {
   }
   return r;
 }
+
+const SInfo *infer_to_vdevice(InferCtx *ic, Node *n) {
+  const SInfo *x = infer_tensor_arg(ic, n, 0);
+  return x ? sinfo_with_vdevice(ic->c, x, node_attrs(n, to_vdevice)->dst_vdevice) : NULL;
+}
