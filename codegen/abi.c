@@ -90,7 +90,8 @@ typedef struct {
   VEC(AbiValue) values;
   VEC(uint32_t) path;
   uint32_t param;
-  bool out; /* results, else arguments */
+  bool out;                     /* results, else arguments */
+  const char *const *out_names; /* or NULL */
   Span span;
 } Flatten;
 
@@ -146,7 +147,8 @@ static bool flatten(Flatten *x, const char *name, const SInfo *si) {
     }
     return ok;
   }
-  if (x->out) name = arena_printf(x->arena, "out%u", x->values.n);
+  if (x->out)
+    name = x->out_names ? x->out_names[x->values.n] : arena_printf(x->arena, "out%u", x->values.n);
   AbiValue v = {.name = name, .param = x->param, .sinfo = si, .dtype = si->dtype};
   switch (si->kind) {
   case SINFO_TENSOR:
@@ -211,9 +213,14 @@ const char *const *abi_workspace_c_names(Arena *a, const AbiFunc *f) {
 }
 
 bool abi_function(Arena *a, const Module *m, const char *prefix, const Func *func, AbiFunc *f) {
+  return abi_function_named(a, m, prefix, func, NULL, f);
+}
+
+bool abi_function_named(Arena *a, const Module *m, const char *prefix, const Func *func,
+                        const char *const *out_names, AbiFunc *f) {
   *f = (AbiFunc){.func = func, .plain = true};
   f->symbol = arena_printf(a, "%s_%s", prefix, abi_c_identifier(a, func->name));
-  Flatten x = {.arena = a, .m = m, .f = f};
+  Flatten x = {.arena = a, .m = m, .f = f, .out_names = out_names};
   bool ok = true;
   strmap_init(&x.names, a);
   strmap_set(&x.names, "ws", &x); /* the scratch pointer of m_f_ws */
@@ -231,6 +238,10 @@ bool abi_function(Arena *a, const Module *m, const char *prefix, const Func *fun
   ok = flatten(&x, "out", func->ret) && ok;
   f->outs = x.values.at;
   f->nouts = x.values.n;
+  f->nparams = f->nargs + f->nouts;
+  f->params = ARENA_ARRAY(a, AbiParam, f->nparams + 1);
+  for (uint32_t i = 0; i < f->nparams; i++)
+    f->params[i] = i < f->nargs ? (AbiParam){i, ABI_ABSENT} : (AbiParam){ABI_ABSENT, i - f->nargs};
   f->dims = ARENA_ARRAY(a, Var *, func->ndims);
   f->dim_c_names = ARENA_ARRAY(a, const char *, func->ndims);
   for (uint32_t i = 0; i < func->ndims; i++) {
@@ -280,9 +291,13 @@ bool abi_module(Arena *a, const Module *m, const char *prefix, AbiModule *out) {
   VEC(AbiFunc *) funcs = {0};
   bool ok = true;
   module_each(m, g) {
-    if (g->kind != GLOBAL_FUNC || g->func->is_private) continue;
     AbiFunc *f = ARENA_NEW(a, AbiFunc);
-    ok = abi_function(a, m, prefix, g->func, f) && ok;
+    if (g->kind == GLOBAL_PRIM) {
+      if (!abi_prim(a, m, prefix, g->prim, f)) continue;
+    } else {
+      if (g->kind != GLOBAL_FUNC || g->func->is_private) continue;
+      ok = abi_function(a, m, prefix, g->func, f) && ok;
+    }
     vec_push(a, &funcs, f);
   }
   out->funcs = funcs.at;
@@ -296,7 +311,9 @@ const AbiFunc *abi_find(const AbiModule *abi, const Func *f) {
   return NULL;
 }
 
-const char *abi_signature(Arena *a, const Func *f) {
+const char *abi_signature(Arena *a, const AbiFunc *abi) {
+  const Func *f = abi->func;
+  if (abi->prim) return abi_prim_signature(a, abi);
   Text t = {0};
   text_printf(&t, "%s(", f->name);
   for (uint32_t i = 0; i < f->nparams; i++) {

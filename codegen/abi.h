@@ -9,8 +9,11 @@
  *   int m_f_dl(DLTensor *const *args, int32_t nargs, DLTensor *const *outs, int32_t nouts);
  *   const RxInfo *m_f_info(void);                      (RxInfo: runtime/relaxrt.h)
  *
- * where an argument is `const T *` (tensor), `T` by value (Prim) or `const int64_t *` (Shape), an
- * output `T *` (tensor, Prim) or `int64_t *` (Shape). A void function has no outputs.
+ * A public prim_func has the same entries; its plain ones take its parameters in their own order:
+ * a pointer per buffer (const unless it is written), scalars by value, then dims.
+ *
+ * In these an argument is `const T *` (tensor), `T` by value (Prim) or `const int64_t *` (Shape),
+ * an output `T *` (tensor, Prim) or `int64_t *` (Shape). A void function has no outputs.
  *
  * What generated code calls of the runtime (all declared in runtime/relaxrt.h): rx_error_buffer and
  * snprintf, or rx_fail, for messages; rx_alloc for outs[i]->data; rx_workspace_push/pop around a
@@ -38,11 +41,22 @@ typedef struct {
   int32_t ndim;       /* DLPack rank: TENSOR's (-1 unknown), PRIM 0, SHAPE 1 */
 } AbiValue;
 
+/* A parameter of the plain entry: an argument, an output, or both (a buffer that a prim_func
+ * changes in place). */
+enum { ABI_ABSENT = 0xffffffffu };
 typedef struct {
-  const Func *func;
-  const char *symbol; /* "m_f"; the others append _dl, _ws, _workspace, _info */
+  uint32_t arg, out; /* positions, or ABI_ABSENT */
+} AbiParam;
+
+typedef struct {
+  const Func *func;     /* of a prim_func: made up, not in the module */
+  const PrimFunc *prim; /* NULL for a Relax function */
+  const char *symbol;   /* "m_f"; the others append _dl, _ws, _workspace, _info */
   AbiValue *args, *outs;
   uint32_t nargs, nouts;
+  AbiParam *params; /* of the plain entry before the dims: arguments then outputs, but a
+                       prim_func's in its own order */
+  uint32_t nparams;
   Var **dims; /* int64 parameters after the outputs: the function's symbolic dims in order
                  of first appearance, but those that a Prim argument carries */
   const char **dim_c_names; /* of dims */
@@ -52,7 +66,7 @@ typedef struct {
 } AbiFunc;
 
 typedef struct {
-  AbiFunc **funcs; /* public R.functions in order of appearance */
+  AbiFunc **funcs; /* public functions in order of appearance */
   uint32_t n;
 } AbiModule;
 
@@ -62,6 +76,14 @@ typedef struct {
 bool abi_module(Arena *a, const Module *m, const char *prefix, AbiModule *out);
 /* The interface of one function, without the checks against others. */
 bool abi_function(Arena *a, const Module *m, const char *prefix, const Func *f, AbiFunc *out);
+/* The interface of a public prim_func (abi_prim.c); false, without a word, when it has none: it
+ * returns a value, or a parameter can't be told in C. */
+bool abi_prim(Arena *a, const Module *m, const char *prefix, const PrimFunc *p, AbiFunc *out);
+/* abi_function with given names of the results (NULL: out0, out1, ...). */
+bool abi_function_named(Arena *a, const Module *m, const char *prefix, const Func *f,
+                        const char *const *out_names, AbiFunc *out);
+/* Is parameter i the scratch that scheduling added? */
+bool abi_is_workspace(const PrimFunc *p, uint32_t i);
 /* The one of f, or NULL when f isn't public. */
 const AbiFunc *abi_find(const AbiModule *abi, const Func *f);
 
@@ -85,6 +107,7 @@ bool abi_is_keyword(const char *name);
 const char *abi_default_prefix(Arena *a, const char *path);
 /* "R.function main(x: R.Tensor((n, 784), ...), ...) -> R.Tensor(...)" in one line: for _info and
  * the header. */
-const char *abi_signature(Arena *a, const Func *f);
+const char *abi_signature(Arena *a, const AbiFunc *f);
+const char *abi_prim_signature(Arena *a, const AbiFunc *f);
 
 #endif

@@ -97,17 +97,14 @@ static void put_separator(Text *t, bool *first) {
 /* The parameters of the plain entry and, with `ws`, of m_f_ws. */
 static void put_parameters(Text *t, const AbiFunc *f, bool ws) {
   bool first = true;
-  for (uint32_t i = 0; i < f->nargs; i++) {
-    const AbiValue *v = &f->args[i];
+  for (uint32_t i = 0; i < f->nparams; i++) {
+    const AbiParam *p = &f->params[i];
+    const AbiValue *v = p->arg != ABI_ABSENT ? &f->args[p->arg] : &f->outs[p->out];
     put_separator(t, &first);
-    if (v->kind == ABI_PRIM)
+    if (v->kind == ABI_PRIM && p->out == ABI_ABSENT)
       text_printf(t, "%s %s", pointee(v), v->c_name);
     else
-      text_printf(t, "const %s *%s", pointee(v), v->c_name);
-  }
-  for (uint32_t i = 0; i < f->nouts; i++) {
-    put_separator(t, &first);
-    text_printf(t, "%s *%s", pointee(&f->outs[i]), f->outs[i].c_name);
+      text_printf(t, "%s%s *%s", p->out == ABI_ABSENT ? "const " : "", pointee(v), v->c_name);
   }
   for (uint32_t i = 0; i < f->ndims; i++) {
     put_separator(t, &first);
@@ -145,10 +142,13 @@ static void put_function(Text *t, const AbiFunc *f) {
   Arena *a = arena_create();
   Text parameters = {0};
   text_puts(t, "/* ");
-  put_signature(t, abi_signature(a, f->func));
+  put_signature(t, abi_signature(a, f));
   text_puts(t, " *\n");
-  for (uint32_t i = 0; i < f->nargs; i++) put_value(t, &f->args[i], "in ");
-  for (uint32_t i = 0; i < f->nouts; i++) put_value(t, &f->outs[i], "out");
+  for (uint32_t i = 0; i < f->nparams; i++) {
+    const AbiParam *p = &f->params[i];
+    const AbiValue *v = p->arg != ABI_ABSENT ? &f->args[p->arg] : &f->outs[p->out];
+    put_value(t, v, p->out == ABI_ABSENT ? "in " : p->arg == ABI_ABSENT ? "out" : "in/out");
+  }
   if (f->plain) {
     text_puts(t, " */\n");
     put_parameters(&parameters, f, false);

@@ -46,6 +46,7 @@ static int compare_doubles(const void *a, const void *b) {
 
 static bool call_entry(Context *c, Jit *jit, const AbiFunc *f, const Options *o,
                        const TensorData *args, TensorData *outs) {
+  /* outs: shapes of a prim_func's, which may hold dims that no argument has; else empty. */
   Arena *a = c->arena;
   DLTensor *in = ARENA_ARRAY(a, DLTensor, f->nargs), *res = ARENA_ARRAY(a, DLTensor, f->nouts);
   DLTensor **inp = ARENA_ARRAY(a, DLTensor *, f->nargs),
@@ -61,7 +62,8 @@ static bool call_entry(Context *c, Jit *jit, const AbiFunc *f, const Options *o,
   for (uint32_t i = 0; i < f->nargs; i++) as_dl(&args[i], inp[i] = &in[i]);
   for (uint32_t i = 0; i < f->nouts; i++) {
     resp[i] = &res[i];
-    res[i].shape = ARENA_ARRAY(a, int64_t, OUT_DIMS);
+    res[i].shape = ARENA_ARRAY(a, int64_t, OUT_DIMS + (uint32_t)outs[i].ndim);
+    for (int32_t k = 0; k < outs[i].ndim; k++) res[i].shape[k] = outs[i].dims[k];
     res[i].device.device_type = kDLCPU;
   }
   int64_t n = o->repeat ? o->repeat : 1;
@@ -98,15 +100,15 @@ static void run(Context *c, const Options *o) {
   Target target;
   AbiFunc f;
   TensorData *args;
+  Map dims;
   uint32_t state;
   if (!driver_target(c, o, "native", &target)) return;
   Module *m = driver_read(c, o, o->inputs.at[0]);
   if (!m) return;
-  if (!io_entry(c, m, o)) return;
+  if (!io_entry(c, m, o, &f)) return;
   if (!driver_passes(c, m, o, &target, o->passes, NULL, &state)) return;
-  const Func *func = io_entry(c, m, o); /* passes may have made a new one */
-  if (!func || !abi_function(c->arena, m, "m", func, &f)) return;
-  if (io_gather(c, o, &f, &args) != IO_OK) return;
+  if (!io_entry(c, m, o, &f)) return; /* passes may have made a new one */
+  if (io_gather(c, o, &f, &args, &dims) != IO_OK) return;
   CodegenOptions co = {.kind = CODE_OBJECT,
                        .prefix = "m",
                        .opt_level = o->level,
@@ -115,7 +117,11 @@ static void run(Context *c, const Options *o) {
                        .jobs = o->jobs};
   Jit *jit = codegen_jit(m, &target, &co);
   if (!jit) return;
-  TensorData *outs = ARENA_ARRAY(c->arena, TensorData, f.nouts);
+  TensorData *outs = ARENA_ARRAY(c->arena, TensorData, f.nouts + 1);
+  if (f.prim && !io_prim_outputs(c, &f, &dims, outs)) {
+    jit_free(jit);
+    return;
+  }
   if (call_entry(c, jit, &f, o, args, outs)) (void)io_write(c, o, outs, f.nouts);
   jit_free(jit);
 }
@@ -200,21 +206,61 @@ static void flatten_result(Context *c, const Value *v, TensorVec *out) {
   vec_push(a, out, t);
 }
 
+/* A prim_func on copies of the tensors given and zeroed outputs. */
+static void eval_prim(Context *c, Module *m, const Options *o, const AbiFunc *f,
+                      const TensorData *args, const Map *dims) {
+  Arena *a = c->arena;
+  const PrimFunc *p = f->prim;
+  TensorData *outs = ARENA_ARRAY(a, TensorData, f->nouts + 1);
+  Value **params = ARENA_ARRAY(a, Value *, p->nparams + 1);
+  if (!io_prim_outputs(c, f, dims, outs)) return;
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < f->nparams; i++) {
+    const AbiParam *at = &f->params[i];
+    if (at->arg != ABI_ABSENT) {
+      uint32_t next = at->arg;
+      params[n] = build_value(a, f->args[at->arg].sinfo, f, args, &next);
+    } else {
+      const TensorData *t = &outs[at->out];
+      params[n] = value_tensor(a, t->dtype, t->dims, t->ndim, NULL);
+    }
+    if (!params[n]) bug("parameter %u of '%s' has no valid shape", n, p->name);
+    if (at->out != ABI_ABSENT) outs[at->out].data = params[n]->data;
+    n++;
+  }
+  if (n < p->nparams) { /* the scratch of a scheduled one */
+    Subst s = {c, dims, NULL};
+    int64_t *size = ARENA_ARRAY(a, int64_t, 1);
+    if (!expr_const_int(c, expr_subst(&s, p->param_bufs[n]->shape[0]), size) || *size < 0) {
+      diag_error(c->diags, p->span, "the size of the scratch of '%s' can't be computed", p->name);
+      return;
+    }
+    params[n++] = value_tensor(a, DT_U8, size, 1, NULL);
+  }
+  if (primfunc_eval(m, a, p, params, n) && !diags_errors(c->diags))
+    (void)io_write(c, o, outs, f->nouts);
+}
+
 static void eval(Context *c, const Options *o) {
   Target target;
   AbiFunc f;
   TensorData *args;
+  Map dims;
   uint32_t state, next = 0;
   if (!driver_target(c, o, "native", &target)) return;
   Module *m = driver_read(c, o, o->inputs.at[0]);
-  if (!m || !io_entry(c, m, o)) return;
+  if (!m || !io_entry(c, m, o, &f)) return;
   /* The program as it stands, but for what the options bind. */
   const char *passes = o->passes;
   if (!passes && (o->binds.n || o->weights)) passes = "Normalize, BindSymbolicVars, BindParams";
   if (passes && !driver_passes(c, m, o, &target, passes, NULL, &state)) return;
-  const Func *func = io_entry(c, m, o);
-  if (!func || !abi_function(c->arena, m, "m", func, &f)) return;
-  if (io_gather(c, o, &f, &args) != IO_OK) return;
+  if (!io_entry(c, m, o, &f)) return;
+  if (io_gather(c, o, &f, &args, &dims) != IO_OK) return;
+  if (f.prim) {
+    eval_prim(c, m, o, &f, args, &dims);
+    return;
+  }
+  const Func *func = f.func;
   Value **values = ARENA_ARRAY(c->arena, Value *, func->nparams);
   for (uint32_t i = 0; i < func->nparams; i++)
     values[i] = build_value(c->arena, func->params[i]->sinfo, &f, args, &next);

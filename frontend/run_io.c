@@ -34,21 +34,32 @@ static void wrong(Gather *g, const char *fmt, ...) {
   g->ok = false;
 }
 
-const Func *io_entry(Context *c, const Module *m, const Options *o) {
-  const Func *only = NULL;
-  uint32_t n = 0;
+bool io_entry(Context *c, const Module *m, const Options *o, AbiFunc *f) {
+  const Global *only = NULL, *only_prim = NULL;
+  uint32_t n = 0, nprims = 0;
   VEC(const char *) names = {0};
+  AbiFunc prim;
   module_each(m, g) {
-    if (g->kind != GLOBAL_FUNC || g->func->is_private) continue;
+    if (g->kind == GLOBAL_PRIM && abi_prim(c->arena, m, "m", g->prim, &prim)) {
+      only_prim = g;
+      nprims++;
+    } else if (g->kind == GLOBAL_FUNC && !g->func->is_private) {
+      only = g;
+      n++;
+    } else {
+      continue;
+    }
     vec_push(c->arena, &names, g->name);
-    only = g->func;
-    n++;
   }
   const char *want = o->entry ? o->entry : "main";
-  const Func *f = module_func(m, want);
-  if (f && !f->is_private) return f;
-  if (!o->entry && n == 1) return only;
-  if (!n) {
+  const Global *g = NULL;
+  for (uint32_t i = 0; i < names.n; i++)
+    if (strcmp(names.at[i], want) == 0) g = module_find(m, want);
+  if (!g && !o->entry) g = n == 1 ? only : n == 0 && nprims == 1 ? only_prim : NULL;
+  if (g)
+    return g->kind == GLOBAL_PRIM ? abi_prim(c->arena, m, "m", g->prim, f)
+                                  : abi_function(c->arena, m, "m", g->func, f);
+  if (!names.n) {
     diag_error(c->diags, SPAN_NONE, "there is no public function to call");
   } else if (!o->entry) {
     diag_error(c->diags, SPAN_NONE,
@@ -62,7 +73,7 @@ const Func *io_entry(Context *c, const Module *m, const Options *o) {
     else
       diag_error(c->diags, SPAN_NONE, "there is no public function '%s'", want);
   }
-  return NULL;
+  return false;
 }
 
 /* ---- symbolic dims ---- */
@@ -94,18 +105,18 @@ static void learn_from(Gather *g, const AbiValue *v, const TensorData *t) {
   }
 }
 
-static bool dim_value(Gather *g, const Expr *e, const char *name, int64_t *out) {
+static bool dim_value(Gather *g, const Expr *e, const char *what, const char *name, int64_t *out) {
   Subst s = {g->c, &g->dims, NULL};
   if (expr_const_int(g->c, expr_subst(&s, e), out)) return true;
   VarVec vars = {0};
   expr_vars(g->c->arena, e, &vars);
   for (uint32_t i = 0; i < vars.n; i++)
     if (!map_hasp(&g->dims, vars.at[i])) {
-      wrong(g, "input '%s' depends on dim '%s': give --input %s=N", name, vars.at[i]->name,
+      wrong(g, "%s '%s' depends on dim '%s': give --input %s=N", what, name, vars.at[i]->name,
             vars.at[i]->name);
       return false;
     }
-  wrong(g, "a dim of input '%s' can't be computed", name);
+  wrong(g, "a dim of %s '%s' can't be computed", what, name);
   return false;
 }
 
@@ -235,7 +246,7 @@ static void fill_random(Gather *g, uint32_t i) {
     int64_t value;
     *t = (TensorData){v->name, v->dtype, 0, arena_alloc(a, 0), NULL, dtype_bytes(v->dtype)};
     if (s->value && dtype_is_int(v->dtype)) { /* a dim */
-      if (!dim_value(g, s->value, v->name, &value)) return;
+      if (!dim_value(g, s->value, "input", v->name, &value)) return;
       void *p = arena_alloc(a, 16);
       dtype_store_int(v->dtype, p, value);
       t->data = p;
@@ -247,7 +258,7 @@ static void fill_random(Gather *g, uint32_t i) {
   } else {
     int64_t *dims = ARENA_ARRAY(a, int64_t, s->ndim);
     for (int32_t k = 0; k < s->ndim; k++) {
-      if (!dim_value(g, s->dims[k], v->name, &dims[k])) return;
+      if (!dim_value(g, s->dims[k], "input", v->name, &dims[k])) return;
       if (dims[k] < 0) {
         wrong(g, "dim %d of input '%s' is negative: %lld", k, v->name, (long long)dims[k]);
         return;
@@ -294,7 +305,7 @@ static void put_need(Text *t, const AbiValue *v) {
 static void print_needs(const AbiFunc *f) {
   Text t = {0};
   Arena *a = arena_create();
-  text_printf(&t, "%s\nneeds:\n", abi_signature(a, f->func));
+  text_printf(&t, "%s\nneeds:\n", abi_signature(a, f));
   for (uint32_t i = 0; i < f->nargs; i++) put_need(&t, &f->args[i]);
   text_puts(&t, "or --random");
   for (uint32_t i = 0; i < f->func->ndims; i++)
@@ -305,7 +316,25 @@ static void print_needs(const AbiFunc *f) {
   arena_free(a);
 }
 
-IoStatus io_gather(Context *c, const Options *o, const AbiFunc *f, TensorData **args) {
+bool io_prim_outputs(Context *c, const AbiFunc *f, const Map *dims, TensorData *outs) {
+  Gather g = {.c = c, .f = f, .dims = *dims, .ok = true};
+  for (uint32_t i = 0; i < f->nouts; i++) {
+    const AbiValue *v = &f->outs[i];
+    int64_t *d = ARENA_ARRAY(c->arena, int64_t, v->sinfo->ndim + 1);
+    uint64_t n;
+    for (int32_t k = 0; k < v->sinfo->ndim; k++)
+      if (!dim_value(&g, v->sinfo->dims[k], "output", v->name, &d[k])) return false;
+    outs[i] = (TensorData){v->name, v->dtype, v->sinfo->ndim, d, NULL, 0};
+    if (!tensor_size(v->dtype, d, v->sinfo->ndim, &n, &outs[i].bytes) ||
+        outs[i].bytes > (uint64_t)1 << 40) {
+      wrong(&g, "output '%s' would be too large", v->name);
+      return false;
+    }
+  }
+  return true;
+}
+
+IoStatus io_gather(Context *c, const Options *o, const AbiFunc *f, TensorData **args, Map *dims) {
   if (f->nargs && !o->run_inputs.n && !o->random) {
     print_needs(f);
     return IO_ASKED;
@@ -326,6 +355,7 @@ IoStatus io_gather(Context *c, const Options *o, const AbiFunc *f, TensorData **
             f->args[i].name);
   }
   *args = g.args;
+  *dims = g.dims;
   return g.ok ? IO_OK : IO_WRONG;
 }
 

@@ -156,6 +156,12 @@ Stmt *stmt_block(Arena *a, Span s, SBlock *b);
 Stmt *stmt_assert(Arena *a, Span s, const Expr *cond, const char *kind, const char *message);
 /* The root block of an s_tir function. */
 SBlock *primfunc_root(const PrimFunc *f);
+/* What the function does with each buffer among its parameters (0 for scalars), ir/access.c. A
+ * scheduled function has an attribute "relaxc.access" that says how it was before. */
+enum { ACCESS_READ = 1, ACCESS_WRITE = 2 };
+uint8_t *primfunc_access(Arena *a, const PrimFunc *f);
+/* The attribute's text. */
+const char *access_text(Arena *a, const uint8_t *access, uint32_t n);
 /* Recomputes f->dims from the parameters. */
 void primfunc_collect_dims(Context *c, Arena *a, PrimFunc *f);
 /* Fills reads/writes of a block from its body where has_reads/has_writes is false. */

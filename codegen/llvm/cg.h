@@ -296,12 +296,17 @@ typedef struct {
  * a tensor's size is beyond 64 bits. */
 typedef struct Host {
   const Func *f;
+  const AbiFunc *abi; /* of a public prim_func: the code calls its kernel; else NULL */
   HostLeaf *args, *outs;
   uint32_t nargs, nouts;
   LLVMValueRef fn, ws;
   LLVMTypeRef type, ws_type;
   bool defined;
 } Host;
+/* prim_entry.c */
+void prim_host_define(Cg *cg, Host *h);
+/* graph.c: h->ws for `total` bytes of workspace. */
+void host_define_bytes(Cg *cg, Host *h, const Dim *total);
 Host *host_get(Cg *cg, const Func *f);
 void host_define_all(Cg *cg);
 LLVMValueRef const_global(Cg *cg, const ConstData *d);

@@ -123,30 +123,35 @@ static void plain_entry(Cg *cg, const AbiFunc *f, Host *h, bool with_ws) {
   Fn fn;
   Entry e = {cg, &fn, f, h, f->func->name, NULL};
   uint32_t n = 0, k = 0;
-  LLVMTypeRef *types = ARENA_ARRAY(cg->arena, LLVMTypeRef, f->nargs + f->nouts + f->ndims + 1);
-  for (uint32_t i = 0; i < f->nargs; i++)
-    types[n++] = f->args[i].kind == ABI_PRIM ? c_value_type(cg, f->args[i].dtype) : cg->ptr;
-  for (uint32_t i = 0; i < f->nouts; i++) types[n++] = cg->ptr;
+  LLVMTypeRef *types = ARENA_ARRAY(cg->arena, LLVMTypeRef, f->nparams + f->ndims + 1);
+  for (uint32_t i = 0; i < f->nparams; i++) {
+    const AbiParam *p = &f->params[i];
+    bool value = p->out == ABI_ABSENT && f->args[p->arg].kind == ABI_PRIM;
+    types[n++] = value ? c_value_type(cg, f->args[p->arg].dtype) : cg->ptr;
+  }
   for (uint32_t i = 0; i < f->ndims; i++) types[n++] = cg->i64;
   if (with_ws) types[n++] = cg->ptr;
   const char *name = arena_printf(cg->arena, "%s%s", f->symbol, with_ws ? "_ws" : "");
   LLVMValueRef ll = LLVMAddFunction(cg->mod, name, cg_fn_type(cg->i32, types, n, false));
   cg_fn_attrs(cg, ll, &cg->target->variants[0]);
   host_fn_begin(&fn, cg, ll);
-  uint32_t first_dim = f->nargs + f->nouts;
   for (uint32_t i = 0; i < f->ndims; i++)
-    fn_bind(&fn, f->dims[i], (Binding){.idx = LLVMGetParam(ll, first_dim + i), .level = 0});
-  LLVMValueRef *args = ARENA_ARRAY(fn.arena, LLVMValueRef, n + f->func->ndims + 1);
-  for (uint32_t i = 0; i < f->nargs; i++) {
-    const AbiValue *a = &f->args[i];
-    LLVMValueRef p = LLVMGetParam(ll, k);
+    fn_bind(&fn, f->dims[i], (Binding){.idx = LLVMGetParam(ll, f->nparams + i), .level = 0});
+  LLVMValueRef *args =
+      ARENA_ARRAY(fn.arena, LLVMValueRef, f->nargs + f->nouts + f->func->ndims + 2);
+  for (uint32_t i = 0; i < f->nparams; i++) {
+    const AbiParam *at = &f->params[i];
+    LLVMValueRef p = LLVMGetParam(ll, i);
+    if (at->out != ABI_ABSENT) args[f->nargs + at->out] = p;
+    if (at->arg == ABI_ABSENT) continue;
+    const AbiValue *a = &f->args[at->arg];
     if (a->kind == ABI_PRIM) {
       p = to_register(&e, a->dtype, p);
       bind_prim_dim(&e, a, p);
     }
-    args[k++] = p;
+    args[at->arg] = p;
   }
-  for (uint32_t i = 0; i < f->nouts; i++, k++) args[k] = LLVMGetParam(ll, k);
+  k = f->nargs + f->nouts;
   check_negative(&e);
   for (uint32_t i = 0; i < f->nargs; i++)
     if (f->args[i].kind != ABI_PRIM) {
@@ -506,6 +511,44 @@ static void bind_dims(Entry *e, LLVMValueRef *ta) {
   }
 }
 
+static bool shows_unbound_dim(Entry *e, const AbiValue *v) {
+  for (int32_t i = 0; i < v->sinfo->ndim; i++) {
+    const Expr *x = v->sinfo->dims[i];
+    if (x->kind == EXPR_VAR && !map_hasp(&e->fn->vars, x->var)) return true;
+  }
+  return false;
+}
+
+/* Dims that only outputs show, as a prim_func may have: the caller gives them in the output's
+ * shape, also when the data is to be allocated. */
+static void bind_output_dims(Entry *e, LLVMValueRef *to) {
+  Fn *fn = e->fn;
+  Cg *cg = e->cg;
+  for (uint32_t i = 0; i < e->f->nouts; i++) {
+    const AbiValue *v = &e->f->outs[i];
+    if (!shows_unbound_dim(e, v)) continue;
+    LLVMValueRef m[2] = {str(e, e->name), str(e, v->name)};
+    fn_fail_if(fn, LLVMBuildICmp(fn->b, LLVMIntEQ, to[i], LLVMConstNull(cg->ptr), ""), ST_ARGUMENT,
+               "%s: output '%s' is NULL", m, 2);
+    LLVMValueRef data = dl_load(cg, fn->b, to[i], DL_DATA, cg->ptr);
+    LLVMValueRef given = LLVMBuildICmp(fn->b, LLVMIntNE, data, LLVMConstNull(cg->ptr), "");
+    Branch b = branch_open(fn, given);
+    check_tensor(e, v, "output", to[i]);
+    branch_close(fn, b);
+    LLVMValueRef shape = dl_load(cg, fn->b, to[i], DL_SHAPE, cg->ptr);
+    fn_fail_if(fn, LLVMBuildICmp(fn->b, LLVMIntEQ, shape, LLVMConstNull(cg->ptr), ""), ST_ARGUMENT,
+               "%s: output '%s': its shape is NULL", m, 2);
+    bind_tensor_dims(e, v, to[i]);
+  }
+}
+
+/* Is argument i the buffer of output k, changed in place? */
+static bool in_place(const AbiFunc *f, uint32_t i, uint32_t k) {
+  for (uint32_t p = 0; p < f->nparams; p++)
+    if (f->params[p].arg == i && f->params[p].out == k) return true;
+  return false;
+}
+
 static void dl_entry(Cg *cg, const AbiFunc *f, Host *h) {
   Fn fn;
   Entry e = {cg, &fn, f, h, f->func->name, NULL};
@@ -525,7 +568,9 @@ static void dl_entry(Cg *cg, const AbiFunc *f, Host *h) {
     ta[i] = element(&e, args_p, i);
     check_tensor(&e, &f->args[i], "argument", ta[i]);
   }
+  for (uint32_t i = 0; i < f->nouts; i++) to[i] = element(&e, outs_p, i);
   bind_dims(&e, ta);
+  if (f->prim) bind_output_dims(&e, to);
   for (uint32_t i = 0; i < f->func->ndims; i++)
     if (!map_hasp(&fn.vars, f->func->dims[i])) {
       cg_error(cg, f->func->span, "dim '%s' of '%s' is in no argument by itself",
@@ -540,15 +585,22 @@ static void dl_entry(Cg *cg, const AbiFunc *f, Host *h) {
   }
   LLVMValueRef bytes = workspace_bytes(&e);
   for (uint32_t i = 0; i < f->nouts; i++) {
-    to[i] = element(&e, outs_p, i);
     fresh[i] = fn_alloca(&fn, cg->i1, 1, 1);
     empty[i] = prepare_output(&e, i, to[i], fresh[i]);
   }
   for (uint32_t i = 0; i < f->nouts; i++) {
     Branch b = branch_open(&fn, LLVMBuildNot(fn.b, empty[i], ""));
-    for (uint32_t k = 0; k < f->nargs; k++)
+    for (uint32_t k = 0; k < f->nargs; k++) {
+      Branch other;
+      bool same = in_place(f, k, i);
+      /* The same buffer may be given for both. */
+      if (same)
+        other = branch_open(&fn, LLVMBuildICmp(fn.b, LLVMIntNE, dl_data(cg, fn.b, to[i]),
+                                               dl_data(cg, fn.b, ta[k]), ""));
       fn_check_status(&fn, dl_check_overlap(cg, fn.b, to[i], ta[k], e.name, f->outs[i].name,
                                             "argument", f->args[k].name));
+      if (same) branch_close(&fn, other);
+    }
     for (uint32_t k = 0; k < i; k++) {
       Branch in = branch_open(&fn, LLVMBuildNot(fn.b, empty[k], ""));
       fn_check_status(&fn, dl_check_overlap(cg, fn.b, to[i], to[k], e.name, f->outs[i].name,
@@ -633,7 +685,7 @@ static void info_entry(Cg *cg, const AbiFunc *f) {
     dims = constant(cg, LLVMConstArray2(cg->ptr, at, f->ndims), "info.names");
   }
   LLVMValueRef v[9] = {cg_string(cg, f->func->name),
-                       cg_string(cg, abi_signature(cg->arena, f->func)),
+                       cg_string(cg, abi_signature(cg->arena, f)),
                        cg_i32(cg, (int32_t)f->nargs),
                        cg_i32(cg, (int32_t)f->nouts),
                        value_infos(cg, f->args, f->nargs),
@@ -655,6 +707,7 @@ void entry_emit_all(Cg *cg) {
   for (uint32_t i = 0; i < cg->abi.n && !cg->failed; i++) {
     const AbiFunc *f = cg->abi.funcs[i];
     Host *h = host_get(cg, f->func);
+    h->abi = f->prim ? f : NULL;
     if (cg->failed) return;
     for (uint32_t k = 0; k < f->nouts; k++)
       if (f->outs[k].sinfo->ndim > MAX_RANK) {

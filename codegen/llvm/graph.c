@@ -741,7 +741,7 @@ static void store_result(Graph *g, GVal *v, uint32_t i) {
   }
 }
 
-static void define_bytes(Cg *cg, Host *h, const Dim *total) {
+void host_define_bytes(Cg *cg, Host *h, const Dim *total) {
   Fn fn;
   host_fn_begin(&fn, cg, h->ws);
   for (uint32_t i = 0; i < h->f->ndims; i++)
@@ -781,7 +781,7 @@ static void host_define(Cg *cg, Host *h) {
   fn_return(&fn, LLVMConstNull(cg->i32));
   const Dim *total = g.total;
   host_fn_end(&fn);
-  if (!cg->failed) define_bytes(cg, h, total);
+  if (!cg->failed) host_define_bytes(cg, h, total);
 }
 
 void host_define_all(Cg *cg) {
@@ -789,6 +789,9 @@ void host_define_all(Cg *cg) {
     Host *h = cg->hosts.entries[i].value;
     if (h->defined) continue;
     h->defined = true;
-    host_define(cg, h);
+    if (h->abi)
+      prim_host_define(cg, h);
+    else
+      host_define(cg, h);
   }
 }

@@ -118,12 +118,10 @@ static void reach_variants(Reach *r) {
   reach_all(r);
 }
 
-/* A public prim_func has no C interface of its own: beside public R.functions it is only what they
- * call. */
-static bool is_entry(const Global *g, bool has_main) {
+static bool is_entry(const Global *g) {
   switch (g->kind) {
   case GLOBAL_FUNC: return !g->func->is_private;
-  case GLOBAL_PRIM: return !g->prim->is_private && !has_main;
+  case GLOBAL_PRIM: return !g->prim->is_private;
   case GLOBAL_EXTERN: return true;
   }
   return true;
@@ -132,8 +130,7 @@ static bool is_entry(const Global *g, bool has_main) {
 static bool remove_functions(PassCtx *pc) {
   Reach r = {.m = pc->m, .a = pc->scratch};
   const Attr *entries = attr_get(pc->options, "entry_functions");
-  bool any = false, has_main = false;
-  module_each(pc->m, f) has_main |= f->kind == GLOBAL_FUNC && !f->func->is_private;
+  bool any = false;
   strmap_init(&r.reached, pc->scratch);
   for (uint32_t i = 0; entries && i < entries->n; i++) {
     const Attr *e = entries->items[i];
@@ -145,7 +142,7 @@ static bool remove_functions(PassCtx *pc) {
     reach(&r, e->s);
     any = true;
   }
-  module_each(pc->m, g) if (is_entry(g, has_main)) {
+  module_each(pc->m, g) if (is_entry(g)) {
     any = true;
     reach(&r, g->name);
   }

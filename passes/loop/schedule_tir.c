@@ -85,6 +85,11 @@ static bool schedule_function(PassCtx *pc, PrimFunc *f) {
   map_init(&probe.packed, pc->scratch);
   pack_constants(&probe);
   ver[0].f = f;
+  if (!f->is_private && !attr_get(f->attrs, "relaxc.access")) {
+    /* Its C entry needs to know: loops may load what they stored themselves. */
+    const char *access = access_text(a, primfunc_access(pc->scratch, f), f->nparams);
+    set_attr(f, a, "relaxc.access", attr_str(a, access));
+  }
   for (uint32_t i = 1; i < n; i++) {
     char *name = arena_printf(pc->scratch, "%s_%s", f->name, t->variants[i].name);
     const char *unique = module_unique_name(pc->m, name);
