@@ -356,7 +356,8 @@ void dl_define_runtime(Cg *cg) {
   LLVMValueRef g = LLVMAddGlobal(cg->mod, text, "rx.message");
   LLVMSetInitializer(g, LLVMConstNull(text));
   LLVMSetLinkage(g, LLVMInternalLinkage);
-  LLVMSetThreadLocalMode(g, LLVMInitialExecTLSModel);
+  /* Any number of such objects may be loaded into a running program; a linked one relaxes this. */
+  LLVMSetThreadLocalMode(g, LLVMGeneralDynamicTLSModel);
   LLVMTypeRef get = cg_fn_type(cg->ptr, NULL, 0, false);
   static const char *const names[2] = {"rx_error_buffer", "rx_error"};
   for (int i = 0; i < 2; i++) {
