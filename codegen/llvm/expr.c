@@ -247,6 +247,20 @@ LLVMValueRef fn_load(Fn *fn, const Buffer *b, const Expr *const *idx, DType d, L
   return from_mem(fn, d, masked_call(fn, "llvm.masked.gather", types, args, 3, 0, bytes));
 }
 
+/* Number of lanes that a constant mask turns on when they are its first ones; else -1. */
+static int64_t mask_prefix(LLVMValueRef mask, uint32_t lanes) {
+  if (!LLVMIsConstant(mask)) return -1;
+  int64_t n = 0;
+  for (uint32_t i = 0; i < lanes; i++) {
+    LLVMValueRef e = LLVMGetAggregateElement(mask, i);
+    if (!e || !LLVMIsAConstantInt(e)) return -1;
+    bool on = LLVMConstIntGetZExtValue(e) != 0;
+    if (on && n < i) return -1;
+    n += on;
+  }
+  return n;
+}
+
 void fn_store(Fn *fn, const Buffer *b, const Expr *const *idx, LLVMValueRef value,
               LLVMValueRef pred) {
   Cg *cg = fn->cg;
@@ -279,9 +293,21 @@ void fn_store(Fn *fn, const Buffer *b, const Expr *const *idx, LLVMValueRef valu
     total = o.lanes;
   }
   if (o.lanes != total) bug("lanes of a store to '%s' disagree", b->name);
-  LLVMTypeRef mem = LLVMTypeOf(value);
   int64_t stride = -1;
   bool flat = !o.vec && dim_is_const(o.stride, &stride);
+  /* A constant mask of the first lanes is a shorter store. (LLVM 22 would store too many bytes of a
+   * truncated value whose mask is one lane.) */
+  int64_t first = pred && total > 1 && flat && stride == 1 ? mask_prefix(pred, total) : -1;
+  if (first >= 0 && first < total) {
+    if (first == 0) return;
+    LLVMValueRef lanes = cg_iota(cg, LLVMInt32TypeInContext(cg->lc), (uint32_t)first);
+    value = first == 1 ? LLVMBuildExtractElement(fn->b, value, LLVMConstInt(cg->i64, 0, false), "")
+                       : LLVMBuildShuffleVector(fn->b, value, LLVMGetPoison(LLVMTypeOf(value)),
+                                                lanes, "");
+    total = (uint32_t)first;
+    pred = NULL;
+  }
+  LLVMTypeRef mem = LLVMTypeOf(value);
   if (total == 1 || (flat && stride == 1 && !pred)) {
     LLVMBasicBlockRef end = NULL;
     if (pred) {

@@ -141,8 +141,7 @@ def call_all(so, jobs):
         if rc:
             results.append(f"code {rc}: {lib.rx_error().decode()}")
             continue
-        if any(not np.array_equal(a.view("uint8") if a.ndim else a, b.view("uint8") if b.ndim else b)
-               for a, b in zip(before, ins) if a.size):
+        if any(a.tobytes() != b.tobytes() for a, b in zip(before, ins)):
             results.append("an input was changed")
             continue
         if any((raw[:GUARD] != 0xA5).any() or (raw[GUARD + n:] != 0xA5).any() for raw, n in bufs):
@@ -301,6 +300,8 @@ class Tester:
                     try:
                         got.append(evaluate(self.relaxc, text, f, size, self.seed, self.tmp))
                     except Failure as e:
+                        if e.kind != "refused" or "le.rx:" in e.text:
+                            raise
                         got.append(e.text)
         else:
             so = build(self.relaxc, mode, src, self.tmp, npz)
