@@ -12,12 +12,13 @@ typedef struct {
   const char *prefix; /* C identifier */
   int opt_level;
   bool debug, fast_math;
+  bool profile; /* each kernel call is told to the runtime's hook */
   bool pic;
   int jobs; /* -j: never changes a byte of the output */
 } CodegenOptions;
 
-/* Emits the module (scheduled and planned) to memory: *out malloc'd, *size bytes. Returns false after
- * reporting an error. Deterministic. */
+/* Emits the module (scheduled and planned) to memory: *out malloc'd, *size bytes. Returns false
+ * after reporting an error. Deterministic. */
 bool codegen_emit(Module *m, const Target *t, const CodegenOptions *o, char **out, size_t *size);
 
 /* In-memory compilation for `relaxc run` (ORC). */

@@ -29,10 +29,24 @@ Context *driver_begin(const Options *o) {
   Context *c = context_create();
   diags_set_options(c->diags, o->diag);
   for (uint32_t i = 0; i < o->no_warnings.n; i++) diags_disable(c->diags, o->no_warnings.at[i]);
+  if (o->remarks_file) diags_set_remarks(c->diags, ARENA_NEW(c->arena, Text));
   return c;
 }
 
-int driver_end(Context *c) {
+static bool write_bytes(Context *c, const char *path, const void *bytes, size_t n) {
+  const char *error;
+  Output *out = output_open(c->arena, path, &error);
+  bool ok = out && output_write(out, bytes, n, &error) && output_commit(out, &error);
+  if (out && !ok) output_abandon(out);
+  if (!ok) diag_error(c->diags, SPAN_NONE, "%s", error);
+  return ok;
+}
+
+int driver_end(Context *c, const Options *o) {
+  Text *remarks = diags_remarks(c->diags);
+  if (remarks && !diags_errors(c->diags))
+    (void)write_bytes(c, o->remarks_file, text_cstr(remarks), remarks->n);
+  if (remarks) text_free(remarks);
   diags_finish(c->diags);
   int code = diags_errors(c->diags) ? 1 : 0;
   context_free(c);
@@ -123,15 +137,6 @@ bool driver_passes(Context *c, Module *m, const Options *o, const Target *t, con
 }
 
 /* ---- outputs ---- */
-
-static bool write_bytes(Context *c, const char *path, const void *bytes, size_t n) {
-  const char *error;
-  Output *out = output_open(c->arena, path, &error);
-  bool ok = out && output_write(out, bytes, n, &error) && output_commit(out, &error);
-  if (out && !ok) output_abandon(out);
-  if (!ok) diag_error(c->diags, SPAN_NONE, "%s", error);
-  return ok;
-}
 
 static bool write_module(Context *c, const Module *m, const Options *o, const char *path) {
   Text t = {0};
@@ -227,6 +232,7 @@ static bool write_code(Context *c, Module *m, const Options *o, const Target *ta
                        .opt_level = o->level,
                        .debug = o->debug,
                        .fast_math = o->fast_math,
+                       .profile = o->profile,
                        .pic = !o->no_pic,
                        .jobs = o->jobs};
   if ((kinds & BIT(EMIT_HEADER)) &&
@@ -325,7 +331,7 @@ static int compile_one(const Options *o, const char *input) {
       if (o->emit & stages[i]) ok = emit_stage(c, o, &target, input, o->emit & stages[i]);
   ok = ok && write_deps(c, o, input);
   if (!ok && !diags_errors(c->diags)) bug("'%s' failed without a message", input);
-  return driver_end(c);
+  return driver_end(c, o);
 }
 
 int driver_compile(const Options *o) {
@@ -338,7 +344,7 @@ int driver_fmt(const Options *o) {
   Context *c = driver_begin(o);
   Module *m = driver_read(c, o, o->inputs.at[0]);
   if (m) (void)write_module(c, m, o, o->output ? o->output : "-");
-  return driver_end(c);
+  return driver_end(c, o);
 }
 
 int driver_list(const Options *o) {

@@ -17,8 +17,8 @@ int driver_list(const Options *o);
 
 /* A session with the options' diagnostics. */
 Context *driver_begin(const Options *o);
-/* Prints what is pending, frees the session; 0, or 1 if there were errors. */
-int driver_end(Context *c);
+/* Writes the remarks, prints what is pending, frees the session; 0, or 1 if there were errors. */
+int driver_end(Context *c, const Options *o);
 /* Reads, parses and verifies one input; NULL after an error. */
 Module *driver_read(Context *c, const Options *o, const char *input);
 /* The target that the options ask for (`march` overrides theirs when they have none); false after

@@ -212,6 +212,7 @@ static bool apply_toggle(Options *o, OptionId id, bool no) {
   case OPT_PIC:
   case OPT_PIC_SMALL: o->no_pic = no; break;
   case OPT_CHECK: o->no_check = no; break;
+  case OPT_PROFILING: o->profile = !no; break;
   }
   return true;
 }
@@ -307,6 +308,10 @@ static bool apply(Parser *p, OptionId id, const char *v, bool *done) {
   case OPT_WALL: return true;
   case OPT_WNO: vec_push(p->arena, &o->no_warnings, v); return true;
   case OPT_RPASS: o->remarks = true; return true;
+  case OPT_REMARKS:
+    o->remarks = true;
+    o->remarks_file = v;
+    return true;
   case OPT_ENTRY: o->entry = v; return true;
   case OPT_INPUT: return get_input(p, v);
   case OPT_RUN_OUTPUT: o->run_output = v; return true;
@@ -315,6 +320,10 @@ static bool apply(Parser *p, OptionId id, const char *v, bool *done) {
     if (!*v) return true;
     if (!get_number(name, v, 0, INT64_MAX, &n)) return false;
     o->seed = (uint64_t)n;
+    return true;
+  case OPT_PROFILE:
+    o->profile = true;
+    o->profile_file = *v ? v : NULL;
     return true;
   case OPT_REPEAT: return get_number(name, v, 1, 1000000000, &o->repeat);
   case OPT_HELP:
@@ -327,6 +336,7 @@ static bool apply(Parser *p, OptionId id, const char *v, bool *done) {
   case OPT_PIC:
   case OPT_PIC_SMALL:
   case OPT_CHECK:
+  case OPT_PROFILING:
   case OPT_COUNT: break;
   }
   bug("option '%s' has no action", name);
@@ -465,10 +475,13 @@ static bool settle(Options *o) {
   if (o->inputs.n > 1 && o->command != COMMAND_COMPILE)
     return wrong("'%s' takes one input file", command_name(o->command));
   if (o->command != COMMAND_COMPILE) return true;
+  if (o->profile && o->no_threads)
+    return wrong("'-fprofile' needs the runtime library, which '-fno-threads' leaves out");
   if (!o->emit_given && !pick_kind_by_suffix(o)) return false;
   bool several = o->inputs.n > 1;
   if (several && o->output) return wrong("'-o' can't name the outputs of several inputs");
   if (several && o->prefix) return wrong("'--prefix' can't serve several inputs");
+  if (several && o->remarks_file) return wrong("'--remarks' can't serve several inputs");
   if (several && o->deps_file) return wrong("'-MF' can't serve several inputs");
   if (o->output && strcmp(o->output, "-") == 0 && (o->emit & (o->emit - 1)))
     return wrong("several kinds can't all go to standard output");

@@ -61,7 +61,7 @@ typedef struct {
   const char *deps_file, *deps_target;
   /* code */
   int level;
-  bool debug, no_threads, fast_math, no_pic;
+  bool debug, no_threads, fast_math, no_pic, profile;
   const char *target, *march, *mattr;
   int jobs;
   /* specialisation */
@@ -77,12 +77,14 @@ typedef struct {
   DiagOptions diag;
   StrVec no_warnings;
   bool remarks, no_check;
+  const char *remarks_file; /* --remarks */
   /* running */
   const char *entry, *run_output;
   VEC(InputOption) run_inputs;
   bool random;
   uint64_t seed;
-  int64_t repeat; /* 0: not given */
+  int64_t repeat;           /* 0: not given */
+  const char *profile_file; /* --profile=FILE, or NULL */
 } Options;
 
 typedef enum {

@@ -10,6 +10,7 @@
 #include "codegen/abi.h"
 #include "codegen/codegen.h"
 #include "frontend/run_io.h"
+#include "frontend/run_profile.h"
 #include "ir/eval.h"
 #include "runtime/relaxrt.h"
 
@@ -114,6 +115,7 @@ static void run(Context *c, const Options *o) {
                        .opt_level = o->level,
                        .debug = o->debug,
                        .fast_math = o->fast_math,
+                       .profile = o->profile,
                        .jobs = o->jobs};
   Jit *jit = codegen_jit(m, &target, &co);
   if (!jit) return;
@@ -122,14 +124,19 @@ static void run(Context *c, const Options *o) {
     jit_free(jit);
     return;
   }
-  if (call_entry(c, jit, &f, o, args, outs)) (void)io_write(c, o, outs, f.nouts);
+  Profile profile = {.arena = c->arena};
+  if (o->profile) rx_set_profile(profile_event, &profile);
+  bool ok = call_entry(c, jit, &f, o, args, outs);
+  rx_set_profile(NULL, NULL);
+  if (ok && o->profile) ok = profile_report(c, &profile, o->profile_file);
+  if (ok) (void)io_write(c, o, outs, f.nouts);
   jit_free(jit);
 }
 
 int driver_run(const Options *o) {
   Context *c = driver_begin(o);
   run(c, o);
-  return driver_end(c);
+  return driver_end(c, o);
 }
 
 /* ---- eval ---- */
@@ -274,5 +281,5 @@ static void eval(Context *c, const Options *o) {
 int driver_eval(const Options *o) {
   Context *c = driver_begin(o);
   eval(c, o);
-  return driver_end(c);
+  return driver_end(c, o);
 }

@@ -271,6 +271,9 @@ void kernel_move(Cg *from, Cg *to, Kernel *k);
  * variant of calling code, -1: chosen at run time. */
 LLVMValueRef kernel_call(Cg *cg, LLVMBuilderRef b, Kernel *k, int variant, LLVMValueRef *args,
                          unsigned n);
+/* The same in the code of function `function`, told to the profile hook where that is wanted. */
+LLVMValueRef kernel_call_host(Cg *cg, LLVMBuilderRef b, const char *function, Kernel *k,
+                              LLVMValueRef *args, unsigned n);
 /* snprintf(rx_error_buffer(), ERROR_SIZE, fmt, ...). */
 void cg_message(Cg *cg, LLVMBuilderRef b, const char *fmt, LLVMValueRef const *args, uint32_t n);
 /* Scratch memory in generated code: the runtime's per-thread stack, or malloc without threads. */

@@ -18,6 +18,9 @@ extern void rx_workspace_pop(void *p);
 extern int rx_parallel_for(int (*fn)(void *, int64_t, int64_t), void *ctx, int64_t n,
                            int64_t grain);
 
+extern int64_t rx_profile_begin(void);
+extern void rx_profile_end(const char *function, const char *kernel, int64_t begin);
+
 static char *copy_out(const char *p, size_t n) {
   char *s = xmalloc(n + 1);
   memcpy(s, p, n);
@@ -105,8 +108,9 @@ Jit *codegen_jit(Module *m, const Target *t, const CodegenOptions *o) {
     uintptr_t at;
   } runtime[] = {
 #define RX(f) {#f, (uintptr_t)(f)}
-      RX(rx_error),          RX(rx_error_buffer),  RX(rx_free),         RX(rx_alloc),
-      RX(rx_workspace_push), RX(rx_workspace_pop), RX(rx_parallel_for),
+      RX(rx_error),        RX(rx_error_buffer),   RX(rx_free),
+      RX(rx_alloc),        RX(rx_workspace_push), RX(rx_workspace_pop),
+      RX(rx_parallel_for), RX(rx_profile_begin),  RX(rx_profile_end),
 #undef RX
   };
   enum { N = sizeof runtime / sizeof runtime[0] };

@@ -226,6 +226,20 @@ LLVMValueRef kernel_call(Cg *cg, LLVMBuilderRef b, Kernel *k, int variant, LLVMV
   return LLVMBuildCall2(b, k->type, f, args, n, "");
 }
 
+LLVMValueRef kernel_call_host(Cg *cg, LLVMBuilderRef b, const char *function, Kernel *k,
+                              LLVMValueRef *args, unsigned n) {
+  if (!cg->opt->profile || !cg_has_runtime(cg)) return kernel_call(cg, b, k, -1, args, n);
+  LLVMTypeRef begin = cg_fn_type(cg->i64, NULL, 0, false);
+  LLVMTypeRef types[3] = {cg->ptr, cg->ptr, cg->i64};
+  LLVMTypeRef end = cg_fn_type(cg->void_t, types, 3, false);
+  LLVMValueRef told[3] = {
+      cg_string(cg, function), cg_string(cg, k->f->name),
+      LLVMBuildCall2(b, begin, cg_extern(cg, "rx_profile_begin", begin), NULL, 0, "")};
+  LLVMValueRef status = kernel_call(cg, b, k, -1, args, n);
+  LLVMBuildCall2(b, end, cg_extern(cg, "rx_profile_end", end), told, 3, "");
+  return status;
+}
+
 void cg_message(Cg *cg, LLVMBuilderRef b, const char *fmt, LLVMValueRef const *args, uint32_t n) {
   LLVMTypeRef bt = cg_fn_type(cg->ptr, NULL, 0, false);
   LLVMTypeRef st[3] = {cg->ptr, cg->i64, cg->ptr};

@@ -104,7 +104,7 @@ static void call_kernel(Graph *g, Node *n, const PrimFunc *f, Split *s) {
   for (uint32_t i = 0; i < f->ndims; i++)
     args[f->nparams + i] = find_dim(g, n, f, bufs, f->dims[i]);
   if (cg->failed) return;
-  LLVMValueRef status = kernel_call(cg, fn->b, k, -1, args, total);
+  LLVMValueRef status = kernel_call_host(cg, fn->b, g->host->f->name, k, args, total);
   if (k->can_fail) fn_check_status(fn, status);
 }
 

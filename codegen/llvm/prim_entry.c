@@ -42,7 +42,7 @@ void prim_host_define(Cg *cg, Host *h) {
   }
   if (n < p->nparams) args[n++] = ws;
   for (uint32_t i = 0; i < p->ndims; i++) args[n++] = dim_value(&fn, dim_var(cg->c, p->dims[i]));
-  LLVMValueRef status = kernel_call(cg, fn.b, k, -1, args, n);
+  LLVMValueRef status = kernel_call_host(cg, fn.b, p->name, k, args, n);
   fn_return(&fn, k->can_fail ? status : LLVMConstNull(cg->i32));
   host_fn_end(&fn);
   const Attr *bytes = attr_get(p->attrs, "relaxc.workspace_bytes");

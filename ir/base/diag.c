@@ -22,7 +22,8 @@ struct Diags {
   Arena *arena;
   const SourceMap *sources;
   DiagOptions options;
-  Text *out; /* NULL: stderr */
+  Text *out;     /* NULL: stderr */
+  Text *remarks; /* where remarks go, as text; NULL: with the others */
   StrMap seen, disabled;
   VEC(Record) records; /* JSON and SARIF only */
   uint32_t errors, warnings;
@@ -44,6 +45,12 @@ void diags_set_options(Diags *d, DiagOptions o) {
 }
 void diags_set_text(Diags *d, Text *t) {
   d->out = t;
+}
+void diags_set_remarks(Diags *d, Text *t) {
+  d->remarks = t;
+}
+Text *diags_remarks(const Diags *d) {
+  return d->remarks;
 }
 void diags_disable(Diags *d, const char *flag) {
   strmap_set(&d->disabled, flag, d);
@@ -72,7 +79,7 @@ static const char *const level_colors[] = {"\033[0;1;36m", "\033[0;1;34m", "\033
 
 static void print_text(Diags *d, const Record *r) {
   Text t = {0};
-  bool color = d->options.color;
+  bool apart = r->level == DIAG_REMARK && d->remarks, color = d->options.color && !apart;
   const SourceFile *f = sources_file(d->sources, r->span.file);
   if (color) text_puts(&t, "\033[1m");
   if (f) {
@@ -91,6 +98,11 @@ static void print_text(Diags *d, const Record *r) {
   if (color) text_puts(&t, "\033[0m");
   text_putc(&t, '\n');
   if (f) snippet_print(&t, f, r->span, color);
+  if (apart) {
+    text_putn(d->remarks, text_cstr(&t), t.n);
+    text_free(&t);
+    return;
+  }
   emit(d, &t);
 }
 
@@ -127,7 +139,7 @@ diag_va(Diags *d, DiagLevel level, const char *flag, Span s, const char *fmt, va
     if (level == DIAG_ERROR) d->errors++;
     if (level == DIAG_WARNING) d->warnings++;
   }
-  if (d->options.format == DIAG_TEXT)
+  if (d->options.format == DIAG_TEXT || (level == DIAG_REMARK && d->remarks))
     print_text(d, &r);
   else
     vec_push(d->arena, &d->records, r);

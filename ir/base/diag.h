@@ -26,6 +26,9 @@ Diags *diags_create(Arena *a, const SourceMap *sources);
 void diags_set_options(Diags *d, DiagOptions o);
 /* Where messages go; default stderr. A Text collects them (tests). */
 void diags_set_text(Diags *d, Text *t);
+/* Remarks are collected in t, as text whatever the format. */
+void diags_set_remarks(Diags *d, Text *t);
+Text *diags_remarks(const Diags *d); /* NULL: none was set */
 /* -Wno-NAME: drops warnings whose flag is `flag`. */
 void diags_disable(Diags *d, const char *flag);
 
