@@ -91,3 +91,32 @@ const SInfo *infer_inspect_axis(InferCtx *ic, Node *n) {
   if (!infer_prim_arg(ic, n, 1, &axis)) return NULL;
   return header_field(ic, n, "int64");
 }
+
+/* A tensor is compact and begins where its pointer points, so that all of these are known. */
+bool lower_inspect(LowerCtx *lc, Node *n) {
+  Context *c = lc->c;
+  const SInfo *x = node_in(n, 0)->sinfo;
+  DType d = x->dtype;
+  const Expr *v, *axis = n->nin > 1 ? node_in(n, 1)->sinfo->value : NULL;
+  int64_t at = 0;
+  if (n->nin > 1 && (!axis || !expr_const_int(c, axis, &at)))
+    return te_error(lc, "the axis must be a constant");
+  if (n->nin > 1 && (at < 0 || at >= x->ndim))
+    return te_error(lc, "axis %lld is out of range for rank %d", (long long)at, x->ndim);
+  switch (n->op) {
+  case OP_inspect_tensor_ndim: v = expr_i64(c, x->ndim); break;
+  case OP_inspect_tensor_dtype_code: v = expr_i64(c, d.code); break;
+  case OP_inspect_tensor_dtype_bits: v = expr_i64(c, d.bits); break;
+  case OP_inspect_tensor_dtype_lanes: v = expr_i64(c, d.lanes); break;
+  case OP_inspect_tensor_shape_i: v = x->dims[at]; break;
+  case OP_inspect_tensor_stride_i:
+    v = expr_product(c, x->dims + at + 1, (uint32_t)(x->ndim - at - 1));
+    break;
+  default: v = expr_i64(c, 0); break; /* offsets */
+  }
+  if (!dtype_eq(v->dtype, n->sinfo->dtype)) v = expr_cast(c, n->sinfo->dtype, v);
+  Node *p = node_prim(n->func, expr_simplify(c, v), n->span);
+  if (!node_infer(lc->m, NULL, p)) return false;
+  te_composite(lc, p);
+  return true;
+}

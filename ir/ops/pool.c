@@ -1,6 +1,7 @@
 /* Pooling: a border where windows reach over the data, one reduction over the window, and for means
  * a division by the number of elements that count. Adaptive windows differ in extent by one, so
  * their reduction runs over the greatest and leaves out what lies beyond. */
+#include "ir/ops/script.h"
 #include "ir/ops/window.h"
 
 #include <math.h>
@@ -25,6 +26,8 @@ static uint32_t pool_axes(OpId op) {
   case OP_nn_adaptive_avg_pool1d: return 1;
   case OP_nn_max_pool2d:
   case OP_nn_avg_pool2d:
+  case OP_grad_max_pool2d_backward:
+  case OP_grad_avg_pool2d_backward:
   case OP_nn_adaptive_avg_pool2d: return 2;
   default: return 3;
   }
@@ -33,7 +36,8 @@ static uint32_t pool_axes(OpId op) {
 static bool read_pool(InferCtx *ic, const Node *n, Pool *p) {
   const nn_max_pool2d_attrs *a = n->attrs;
   *p = (Pool){.nd = pool_axes(n->op), .ceil = a->ceil_mode, .count_border = a->count_include_pad};
-  p->max = n->op == OP_nn_max_pool1d || n->op == OP_nn_max_pool2d || n->op == OP_nn_max_pool3d;
+  p->max = n->op == OP_nn_max_pool1d || n->op == OP_nn_max_pool2d || n->op == OP_nn_max_pool3d ||
+           n->op == OP_grad_max_pool2d_backward;
   if (!layout_read(ic, n, "layout", a->layout, p->nd, false, &p->data) ||
       !layout_read(ic, n, "out_layout", a->out_layout ? a->out_layout : a->layout, p->nd, false,
                    &p->out) ||
@@ -164,6 +168,71 @@ bool lower_pool(LowerCtx *lc, Node *n) {
   if (border) count = expr_max(c, count, te_i64(lc, 1));
   const Expr *total = te_load(lc, sum, lc->ax), *by = te_cast(c, acc, count);
   te_out_value(lc, dtype_is_int(acc) ? te_int_div(c, EXPR_DIV, total, by) : DIV(total, by));
+  return true;
+}
+
+/* ---- gradients ---- */
+/* Runs over the results: of a maximum the first greatest element (or the first NaN) gets the
+ * gradient, of a mean every element its share. */
+bool lower_pool_backward(LowerCtx *lc, Node *n) {
+  Context *c = lc->c;
+  InferCtx ic = {c, lc->m, NULL, lc->arena};
+  Pool p;
+  if (!read_pool(&ic, n, &p)) return false;
+  Buffer *g = te_arg(lc, 0), *x = te_arg(lc, 1);
+  if (g->ndim != p.out.ndim || x->ndim != p.data.ndim) return te_error(lc, "expected rank 4");
+  if (!te_need_equal(lc, g->shape[p.out.n], x->shape[p.data.n], "the batches") ||
+      !te_need_equal(lc, g->shape[p.out.c], x->shape[p.data.c], "the channels"))
+    return false;
+  DType acc = te_acc_dtype(x->dtype);
+  if (!dtype_is_float(acc)) return te_error(lc, "only defined for floats");
+  te_spatial_begin(lc, "zeros", x->shape, x->ndim, acc);
+  Buffer *out = te_spatial_end(lc, expr_lit(c, acc, 0));
+  const Expr *three = I64(3), *one = I64(1), *zero = I64(0);
+  Buffer *best = te_alloc(lc, "best", &one, 1, acc),
+         *where = te_alloc(lc, "where", &three, 1, DT_I64);
+  Var *vars[WINDOW_MAX + 2], *tap[2] = {VAR("kh"), VAR("kw")}, *at[2] = {VAR("h"), VAR("w")};
+  const Expr *idx[WINDOW_MAX + 2], *ix[WINDOW_MAX + 2], *taps[2], *in = NULL, *count = one;
+  for (uint32_t i = 0; i < g->ndim; i++) {
+    vars[i] = var_create(c, arena_printf(lc->arena, "i%u", i), DT_I64);
+    idx[i] = vars[i]->expr;
+  }
+  Stmt *lets[2];
+  ix[p.data.n] = idx[p.out.n];
+  ix[p.data.c] = idx[p.out.c];
+  for (uint32_t i = 0; i < 2; i++) {
+    const Expr *o = idx[p.out.at[i]], *dim = x->shape[p.data.at[i]];
+    const Expr *first = SUB(MUL(o, I64(p.w.stride[i])), I64(p.w.before[i]));
+    lets[i] = LET(at[i], ADD(first, MUL(tap[i]->expr, I64(p.w.dilation[i]))));
+    ix[p.data.at[i]] = at[i]->expr;
+    taps[i] = I64(p.k[i]);
+    const Expr *ok = AND(GE(at[i]->expr, zero), LT(at[i]->expr, dim));
+    in = in ? AND(in, ok) : ok;
+    count = MUL(count, expr_max(c, counted(lc, &p, i, o, dim), one));
+  }
+  const Expr *grad = te_cast(c, acc, te_load(lc, g, idx)), *v = te_cast(c, acc, te_load(lc, x, ix));
+  Stmt *s;
+  if (p.max) {
+    const Expr *old = LOADN(best, zero), *none = EQ(LOADN(where, I64(2)), zero);
+    const Expr *more = OR(OR(none, GT(v, old)), AND(F1(isnan, v), NOT(F1(isnan, old))));
+    Stmt *keep = SEQ(STOREN(best, v, zero), STOREN(where, at[0]->expr, zero),
+                     STOREN(where, at[1]->expr, one), STOREN(where, one, I64(2)));
+    s = te_loops(lc, tap, taps, 2, SEQ(lets[0], lets[1], IF(in, IF(more, keep, NULL), NULL)));
+    for (uint32_t i = 0; i < 2; i++) ix[p.data.at[i]] = LOADN(where, I64(i));
+    Stmt *add = stmt_store(lc->arena, n->span, out, ix, ADD(te_load(lc, out, ix), grad));
+    s = SEQ(STOREN(where, zero, I64(2)), s, IF(NE(LOADN(where, I64(2)), zero), add, NULL));
+  } else {
+    const Expr *part = DIV(grad, te_cast(c, acc, count));
+    Stmt *add = stmt_store(lc->arena, n->span, out, ix, ADD(te_load(lc, out, ix), part));
+    s = te_loops(lc, tap, taps, 2, SEQ(lets[0], lets[1], IF(in, add, NULL)));
+  }
+  te_block(lc, "pool_backward", te_loops(lc, vars, g->shape, g->ndim, s));
+  if (dtype_eq(acc, x->dtype)) {
+    te_out(lc, out);
+    return true;
+  }
+  te_result_begin(lc, 0, "compute");
+  te_out_value(lc, te_load(lc, out, lc->ax));
   return true;
 }
 

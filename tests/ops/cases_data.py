@@ -255,5 +255,133 @@ def data_dep(Case):
     return out
 
 
+def ref_grid_sample(x, g, method, mode, align):
+    """ONNX's GridSample with the coordinates in axis 1, point by point."""
+    n, c, *size = x.shape
+    nd = len(size)
+    out = np.zeros((n, c) + g.shape[2:], "float64")
+
+    def mirror(v, d):
+        lo, span = (0.0, d - 1.0) if align else (-0.5, float(d))
+        if span <= 0:
+            return 0.0
+        far = abs(v - lo)
+        extra, turns = far % span, int(far // span)
+        return (extra if turns % 2 == 0 else span - extra) + lo
+
+    def pad(v, d):
+        if mode == "reflection":
+            v = mirror(v, d)
+        return min(max(v, 0.0), d - 1.0) if mode != "zeros" else v
+
+    def pixel(b, at):
+        inside = all(0 <= i < d for i, d in zip(at, size))
+        return x[(b, slice(None)) + tuple(at)].astype("float64") if inside else np.zeros(c)
+
+    def weights(t):
+        a = -0.75
+        inner = lambda v: ((a + 2) * v - (a + 3)) * v * v + 1
+        outer = lambda v: ((a * v - 5 * a) * v + 8 * a) * v - 4 * a
+        return [outer(t + 1), inner(t), inner(1 - t), outer(2 - t)]
+
+    for b in range(n):
+        for o in np.ndindex(*g.shape[2:]):
+            v = [float(g[(b, nd - 1 - i) + o]) for i in range(nd)]
+            p = [(q + 1) * (d - 1) / 2 if align else ((q + 1) * d - 1) / 2 for q, d in zip(v, size)]
+            if method != "bicubic":
+                p = [pad(q, d) for q, d in zip(p, size)]
+            low = [int(np.floor(q)) for q in p]
+            total = np.zeros(c)
+            if method == "nearest":
+                total = pixel(b, [int(np.round(q)) for q in p])
+            elif method == "bilinear":
+                for k in np.ndindex(*(2,) * nd):
+                    w = np.prod([q - l if i else 1 - (q - l) for i, q, l in zip(k, p, low)])
+                    total = total + w * pixel(b, [l + i for l, i in zip(low, k)])
+            else:
+                w = [weights(q - l) for q, l in zip(p, low)]
+                for k in np.ndindex(4, 4):
+                    at = [int(pad(float(l - 1 + i), d)) for l, i, d in zip(low, k, size)]
+                    total = total + w[0][k[0]] * w[1][k[1]] * pixel(b, at)
+            out[(b, slice(None)) + o] = total
+    return out.astype(x.dtype)
+
+
+def sample(Case):
+    out = []
+    add = lambda expr, ins, want, sym=None, tol=2e-5, **kw: out.append(Case("sample", expr, ins, want, sym=sym, tol=tol, **kw))
+    x, g = ints((2, 3, 4, 5)), (rng.random((2, 2, 3, 2)) * 3.2 - 1.6).astype("float32")
+    s = {"x": ("n", "c", "h", "w"), "g": ("n", None, "p", "q")}
+    for method in ("nearest", "bilinear", "bicubic"):
+        for mode in ("zeros", "border", "reflection"):
+            for align in (False, True):
+                attrs = f'method="{method}", padding_mode="{mode}", align_corners={align}'
+                add(f"R.image.grid_sample({{x}}, {{g}}, {attrs})", {"x": x, "g": g}, ref_grid_sample(x, g, method, mode, align), s, tol=2e-4)
+    far = np.float32([[[[1e30, -np.inf]], [[0, 0]]]])
+    add("R.image.grid_sample({x}, {g})", {"x": x[:1], "g": far}, np.zeros((1, 3, 1, 2), "float32"), {"x": ("n", "c", "h", "w"), "g": ("n", None, "p", "q")})
+    x, g = ints((1, 2, 3, 4, 2)), (rng.random((1, 3, 2, 2, 3)) * 2.4 - 1.2).astype("float32")
+    s = {"x": ("n", "c", "d", "h", "w"), "g": ("n", None, "o", "p", "q")}
+    for method in ("nearest", "bilinear"):
+        for mode in ("zeros", "border", "reflection"):
+            add(f'R.image.grid_sample({{x}}, {{g}}, method="{method}", layout="NCDHW", padding_mode="{mode}")', {"x": x, "g": g}, ref_grid_sample(x, g, method, mode, False), s, tol=2e-4)
+    for dtype in ("float32", "float64", "float16"):
+        for size in ((3, 4), (1, 5), (2, 3, 4)):
+            nd = len(size)
+            theta = ints((2, nd, nd + 1), -3, 4, dtype)
+            for align in (True, False):
+                axes = [(np.linspace(-1, 1, d) if d > 1 else np.zeros(1)) if align else (2 * np.arange(d) + 1) / d - 1 for d in size]
+                pos = np.stack(list(np.meshgrid(*axes, indexing="ij"))[::-1] + [np.ones(size)])
+                want = np.einsum("nij,j...->ni...", theta.astype("float64"), pos).astype(dtype)
+                add(f"R.image.affine_grid({{t}}, {size}, align_corners={align})", {"t": theta}, want, {"t": ("n", None, None)}, tol=2e-3 if dtype == "float16" else 1e-5)
+    for size in (1, 2, 10):
+        for whole in (False, True):
+            want = (0.54 - 0.46 * np.cos(2 * np.pi * np.arange(size) / (size if whole else max(size - 1, 1)))) if size > 1 else np.ones(1)
+            for dtype in ("float32", "float64", "float16"):
+                add(f'R.hamming_window({size}, {whole}, 0.54, 0.46, "{dtype}")', {}, want.astype(dtype), tol=1e-3 if dtype == "float16" else 1e-6)
+    return out
+
+
+def grad(Case):
+    out = []
+    add = lambda expr, ins, want, sym=None, tol=1e-5, **kw: out.append(Case("grad", expr, ins, want, sym=sym, tol=tol, **kw))
+    x = ints((2, 3))
+    for name in ("no_grad", "start_checkpoint", "end_checkpoint"):
+        add(f"R.grad.{name}({{x}})", {"x": x}, x)
+    x, i = ints((5, 3)), np.int64([[1, 1], [4, 0]])
+    for axis, n in ((0, 5), (1, 3)):
+        j = np.minimum(i, n - 1)
+        og = np.take(x, j, axis)
+        g = ints(og.shape)
+        want = np.zeros_like(x)
+        for k in np.ndindex(*g.shape):
+            at = k[:axis] + (j[k[axis:axis + 2]],) + k[axis + 2:]
+            want[at] += g[k]
+        dims = ("n", "m")
+        s = {"x": dims, "i": ("p", "q"), "g": dims[:axis] + ("p", "q") + dims[axis + 1:]}
+        for dtype in ("float32", "float16", "float64"):
+            add(f"R.grad.take_backward({{g}}, {{x}}, {{i}}, axis={axis})", {"g": g.astype(dtype), "x": x.astype(dtype), "i": i}, want.astype(dtype), s)
+    for k, st, pad, dil, count in (((2, 2), (2, 2), (0, 0, 0, 0), (1, 1), False), ((3, 2), (1, 2), (1, 0, 1, 1), (1, 1), True), ((3, 3), (2, 1), (1, 1, 1, 1), (1, 1), False), ((2, 2), (1, 1), (0, 0, 0, 0), (2, 1), False)):
+        x = ints((2, 2, 6, 5))
+        oh = (6 + pad[0] + pad[2] - dil[0] * (k[0] - 1) - 1) // st[0] + 1
+        ow = (5 + pad[1] + pad[3] - dil[1] * (k[1] - 1) - 1) // st[1] + 1
+        g = ints((2, 2, oh, ow))
+        most, mean = np.zeros((2, 2, 6, 5)), np.zeros((2, 2, 6, 5))
+        for n, c, h, w in np.ndindex(*g.shape):
+            taps = [(h * st[0] - pad[0] + a * dil[0], w * st[1] - pad[1] + b * dil[1]) for a in range(k[0]) for b in range(k[1])]
+            good = [t for t in taps if 0 <= t[0] < 6 and 0 <= t[1] < 5]
+            best = max(good, key=lambda t: x[(n, c) + t])
+            most[(n, c) + best] += g[n, c, h, w]
+            for t in good:
+                mean[(n, c) + t] += g[n, c, h, w] / (len(taps) if count else len(good))
+        attrs = f"pool_size={k}, strides={st}, padding={pad}, dilation={dil}, count_include_pad={count}"
+        s = {"g": ("n", "c", None, None), "x": ("n", "c", None, None)}
+        for dtype in ("float32", "float16"):
+            ins = {"g": g.astype(dtype), "x": x.astype(dtype)}
+            add(f"R.grad.max_pool2d_backward({{g}}, {{x}}, {attrs})", ins, most.astype(dtype), s)
+            add(f"R.grad.avg_pool2d_backward({{g}}, {{x}}, {attrs})", ins, mean.astype(dtype), s, tol=1e-5 if dtype == "float32" else 2e-3)
+    return out
+
+
 def build(Case):
-    return sort(Case) + einsum(Case) + loss(Case) + indexing(Case) + data_dep(Case)
+    return (sort(Case) + einsum(Case) + loss(Case) + indexing(Case) + data_dep(Case) + sample(Case)
+            + grad(Case))
