@@ -100,7 +100,8 @@ static uint64_t double_bits(double v) {
 static bool items_equal(const Attr *x, const Attr *y) {
   if (x->n != y->n) return false;
   for (uint32_t i = 0; i < x->n; i++) {
-    if (x->kind == ATTR_DICT && strcmp(x->keys[i], y->keys[i]) != 0) return false;
+    const char *kx = x->keys ? x->keys[i] : NULL, *ky = y->keys ? y->keys[i] : NULL;
+    if (!kx != !ky || (kx && strcmp(kx, ky) != 0)) return false;
     if (!attr_equal(x->items[i], y->items[i])) return false;
   }
   return true;

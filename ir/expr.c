@@ -271,6 +271,7 @@ static DType call_dtype(IntrinId f, DType d) {
   case IRES_VOID: return DT_UNKNOWN;
   case IRES_SAME:
   case IRES_GIVEN:
+  case IRES_LAST:
   case IRES_SECOND: return d;
   }
   return d;

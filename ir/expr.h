@@ -110,6 +110,7 @@ typedef enum {
   IRES_BOOL,   /* bool with the lanes of the first argument */
   IRES_GIVEN,  /* first textual argument is a dtype string: T.call_extern("int32", ...) */
   IRES_SECOND, /* dtype of the second argument (if_then_else) */
+  IRES_LAST,   /* the last argument is a dtype string */
   IRES_VOID, IRES_HANDLE, IRES_I32, IRES_I64,
 } IntrinResult;
 

@@ -122,7 +122,12 @@ void print_attr(Printer *p, const Attr *a) {
   case ATTR_FLOAT: text_put_double(t, a->f); return;
   case ATTR_STR: text_put_quoted(t, a->s, strlen(a->s)); return;
   case ATTR_DTYPE: text_printf(t, "\"%s\"", dtype_name(a->dtype)); return;
-  case ATTR_EXPR: print_expr(p, a->expr); return;
+  case ATTR_EXPR:
+    if (a->expr->kind == EXPR_BUF_DATA) /* a buffer itself */
+      text_puts(t, print_name(p, a->expr->buf, a->expr->buf->name));
+    else
+      print_expr(p, a->expr);
+    return;
   case ATTR_LIST:
     text_putc(t, '[');
     print_attr_items(p, a);
@@ -205,7 +210,10 @@ static void print_global(Printer *p, const Global *g, int indent) {
     text_indent(p->t, indent);
     text_printf(p->t, "%s = R.ExternFunc(", g->name);
     text_put_quoted(p->t, g->ext.symbol, strlen(g->ext.symbol));
-    if (g->ext.sinfo) {
+    bool plain = g->ext.sinfo && g->ext.sinfo->kind == SINFO_CALLABLE && g->ext.sinfo->opaque &&
+                 !g->ext.sinfo->pure &&
+                 (!g->ext.sinfo->ret || g->ext.sinfo->ret->kind == SINFO_OBJECT);
+    if (g->ext.sinfo && !plain) {
       text_puts(p->t, ", ");
       print_sinfo(p, g->ext.sinfo);
     }

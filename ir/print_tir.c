@@ -34,6 +34,7 @@ static void print_buffer_args(Printer *p, const Buffer *b, bool always_dtype, co
     text_put_quoted(t, b->scope, strlen(b->scope));
   }
   if (b->align > 0) text_printf(t, ", align=%d", b->align);
+  if (b->extra) text_printf(t, ", %s", b->extra);
 }
 
 static void define_buffer(Printer *p, const Buffer *b) {
@@ -112,7 +113,10 @@ static void print_axis(Printer *p, const BlockIter *it, int indent) {
     text_putc(t, ')');
   }
   text_puts(t, ", ");
-  print_expr(p, it->value);
+  if (dtype_known(it->written) && it->value->kind == EXPR_INT && p->ctx)
+    print_expr(p, expr_int(p->ctx, it->written, it->value->i));
+  else
+    print_expr(p, it->value);
   text_puts(t, ")\n");
 }
 
@@ -254,6 +258,15 @@ static void print_grid(Printer *p, const Stmt *const *loops, uint32_t n, int ind
 static void print_loop_head(Printer *p, const Stmt *s, int indent) {
   Text *t = p->t;
   bool annotated = s->loop.annotations && s->loop.annotations->n;
+  if (s->loop.launch) {
+    text_indent(t, indent);
+    text_puts(t, "with T.launch_thread(");
+    text_put_quoted(t, s->loop.thread, strlen(s->loop.thread));
+    text_puts(t, ", ");
+    print_expr(p, s->loop.extent);
+    text_printf(t, ") as %s:\n", print_define(p, s->loop.var, s->loop.var->name));
+    return;
+  }
   text_indent(t, indent);
   text_printf(t, "for %s in ", print_define(p, s->loop.var, s->loop.var->name));
   switch (s->loop.kind) {
@@ -502,7 +515,8 @@ static void name_params(Printer *p, const PrimFunc *f) {
 static void name_dim(Printer *p, const Var *v) {
   if (map_hasp(&p->names, v)) return;
   const char *name = print_define(p, v, v->name);
-  if (!earlier(p)) strmap_set(&p->typevar_names, name, (void *)(uintptr_t)name);
+  if (!earlier(p) && dtype_eq(v->dtype, DT_I64))
+    strmap_set(&p->typevar_names, name, (void *)(uintptr_t)name);
 }
 
 static void name_dims(Printer *p, const PrimFunc *f, VarVec *vars) {
@@ -517,6 +531,12 @@ static void name_dims(Printer *p, const PrimFunc *f, VarVec *vars) {
     if (b->elem_offset) expr_vars(p->arena, b->elem_offset, vars);
   }
   for (uint32_t i = 0; i < vars->n; i++) name_dim(p, vars->at[i]);
+}
+
+static bool is_param(const PrimFunc *f, const Var *v) {
+  for (uint32_t i = 0; i < f->nparams; i++)
+    if (f->params[i] == v) return true;
+  return false;
 }
 
 static void print_param(Printer *p, const PrimFunc *f, uint32_t i) {
@@ -595,6 +615,12 @@ void print_primfunc(Printer *p, const PrimFunc *f, int indent) {
   if (dtype_known(f->ret)) text_printf(t, " -> T.%s", dtype_name(f->ret));
   text_puts(t, ":\n");
   int in = indent + 4;
+  for (uint32_t i = 0; i < vars.n && !earlier(p); i++) {
+    if (dtype_eq(vars.at[i]->dtype, DT_I64) || is_param(f, vars.at[i])) continue;
+    text_indent(t, in);
+    text_printf(t, "%s = T.%s()\n", print_name(p, vars.at[i], vars.at[i]->name),
+                dtype_name(vars.at[i]->dtype));
+  }
   print_func_attrs(p, f->attrs, f->name, "T.func_attr", in);
   if (earlier(p)) print_matches(p, f, &vars, in);
   const Stmt *body = f->body;

@@ -22,6 +22,7 @@ typedef struct Buffer {
   const char *scope;          /* "global" (memory), "local" (registers or stack of one iteration) */
   Var *data;                  /* pointer variable; shared by buffers that alias (decl_buffer) */
   int32_t align;              /* bytes; 0: that of the element type */
+  const char *extra; /* other properties as text: "offset_factor=16, layout=None"; or NULL */
   Span span;
   void *aux; /* scratch of the pass or emitter that owns the traversal */
 } Buffer;
@@ -46,6 +47,7 @@ typedef struct {
   IterKind kind;
   Range dom;         /* min is 0 unless written otherwise */
   const Expr *value; /* what the surrounding loops bind it to */
+  DType written;     /* a literal value's type in the text where that differs from the axis' */
 } BlockIter;
 
 typedef struct Stmt Stmt;
@@ -104,6 +106,7 @@ struct Stmt {
       const Expr *step; /* NULL: 1 */
       ForKind kind;
       const char *thread; /* FOR_THREAD: "threadIdx.x" */
+      bool launch;        /* FOR_THREAD: written `with T.launch_thread(...)`, no loop */
       const Attr *annotations;
       Stmt *body;
     } loop;

@@ -184,6 +184,28 @@ const Attr *sema_attr_dict(Sema *s, const Tree *t) {
   return d;
 }
 
+/* R.device(device_type=1, index=0) and its like: kept as written. */
+static const Attr *read_object(Sema *s, const Tree *t, const char *name) {
+  const Attr **items = ARENA_ARRAY(s->m->arena, const Attr *, t->n ? t->n : 1);
+  const char **keys = ARENA_ARRAY(s->m->arena, const char *, t->n ? t->n : 1);
+  bool keyed = false;
+  for (uint32_t i = 0; i < t->n; i++) {
+    const Tree *x = t->at[i];
+    if (x->kind == TREE_KEYWORD) {
+      keys[i] = strpool_intern(s->ctx->strings, x->name, strlen(x->name));
+      keyed = true;
+      x = x->b;
+    }
+    if (!(items[i] = sema_attr(s, x))) return NULL;
+  }
+  Attr *a = make_attr(s, ATTR_CALL);
+  a->n = t->n;
+  a->items = items;
+  a->keys = keyed ? keys : NULL;
+  a->s = name;
+  return a;
+}
+
 const Attr *sema_attr(Sema *s, const Tree *t) {
   int64_t i = 0;
   Attr *a = NULL;
@@ -209,14 +231,20 @@ const Attr *sema_attr(Sema *s, const Tree *t) {
     const char *name = tree_dotted(s->ctx, t->a);
     if (!name) break;
     if (strcmp(name, "T.index_map") == 0) return read_index_map(s, t);
-    bool object = strcmp(name, "T.target") == 0 || strncmp(name, "I.", 2) == 0 ||
-                  strcmp(name, "R.device_mesh") == 0;
+    static const char *const objects[] = {"T.target", "R.device_mesh", "R.device", "R.cpu",
+                                          "R.cuda",   "R.rocm",        "R.vulkan", "R.metal",
+                                          "R.opencl", "R.webgpu",      "R.hexagon"};
+    bool object = strncmp(name, "I.", 2) == 0;
+    for (size_t i = 0; i < sizeof objects / sizeof *objects; i++)
+      object = object || strcmp(name, objects[i]) == 0;
     if (!object) break;
-    const Attr *l = read_list(s, t, ATTR_CALL);
-    if (!l) return NULL;
-    a = make_attr(s, ATTR_CALL);
-    *a = *l;
-    a->s = name;
+    return read_object(s, t, name);
+  }
+  case TREE_NAME: { /* a buffer itself: "layout_free_placeholders": [A] */
+    Binding *b = scope_find(&s->scope, t->name);
+    if (!b || b->kind != BIND_BUFFER || b->hidden) break;
+    a = make_attr(s, ATTR_EXPR);
+    a->expr = expr_buf_data(s->ctx, b->buffer);
     return a;
   }
   default: break;

@@ -338,6 +338,8 @@ Node *graph_read_cross_call(Sema *s, const Tree *t, const OpInfo *op) {
     }
     if (seen == 0) {
       add_operand(&c, read_callee(s, a), a);
+    } else if (!tuple && a->kind == TREE_CONST && (a->op == TREE_TRUE || a->op == TREE_FALSE)) {
+      add_operand(&c, node_prim(s->f, expr_i64(s->ctx, a->op == TREE_TRUE), tree_span(s, a)), a);
     } else if (!tuple) {
       add_operand(&c, graph_operand(s, a), a);
     } else if (seen == 1) {

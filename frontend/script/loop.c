@@ -133,9 +133,8 @@ static bool declare_var(Sema *s, const Tree *target, const Tree *value) {
 }
 
 static bool refused(Sema *s, const Tree *call, const char *name) {
-  static const char *const names[] = {"allocate_const", "env_thread",   "launch_thread",
-                                      "alloc_local",    "alloc_shared", "realize",
-                                      "comm_reducer"};
+  static const char *const names[] = {"allocate_const", "env_thread", "alloc_local",
+                                      "alloc_shared",   "realize",    "comm_reducer"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (strcmp(name, names[i]) == 0) {
       sema_error(s, call, "T.%s is not supported", name);
@@ -184,6 +183,36 @@ static Stmt *read_allocate(Sema *s, const Tree *target, const Tree *call) {
   return stmt_alloc(s->m->arena, b->span, b);
 }
 
+/* T.launch_thread("threadIdx.x", extent): one run of the body per thread. */
+static Stmt *read_launch(Sema *s, const Tree *t, const Tree *name, const Tree *call) {
+  if (call->n != 2 || call->at[0]->kind != TREE_STR || !name || name->kind != TREE_NAME) {
+    sema_error(s, call, "expected tx = T.launch_thread(\"threadIdx.x\", extent)");
+    if (name) loop_bind_bad(s, name);
+    return NULL;
+  }
+  const Expr *n = sema_expr(s, call->at[1]);
+  if (!n || !dtype_is_int(n->dtype) || n->dtype.lanes != 1) {
+    if (n)
+      sema_error(s, call->at[1], "an extent must be an integer but got %s", dtype_name(n->dtype));
+    loop_bind_bad(s, name);
+    return NULL;
+  }
+  Stmt *x = ARENA_NEW(s->m->arena, Stmt);
+  x->kind = STMT_FOR;
+  x->span = tree_span(s, t);
+  x->loop.kind = FOR_THREAD;
+  x->loop.launch = true;
+  x->loop.thread = strpool_intern(s->ctx->strings, call->at[0]->str, call->at[0]->n);
+  x->loop.var = var_create(s->ctx, name->name, n->dtype);
+  x->loop.var->span = tree_span(s, name);
+  x->loop.min = expr_lit(s->ctx, n->dtype, 0);
+  x->loop.extent = n;
+  scope_bind(&s->scope, name->name, BIND_VAR, x->loop.var->span)->var = x->loop.var;
+  map_setp(&s->loop->loops, x->loop.var,
+           arena_dup(s->arena, &(Range){x->loop.min, n}, sizeof(Range)));
+  return x;
+}
+
 static Stmt *read_assign(Sema *s, const Tree *t, const Tree *target, const Tree *value) {
   if (value->kind == TREE_BAD || target->kind == TREE_BAD) {
     loop_bind_bad(s, target);
@@ -208,6 +237,7 @@ static Stmt *read_assign(Sema *s, const Tree *t, const Tree *target, const Tree 
   }
   if (m && loop_is_buffer(m)) return loop_read_buffer(s, target, value, m);
   if (m && strcmp(m, "allocate") == 0) return read_allocate(s, target, value);
+  if (m && strcmp(m, "launch_thread") == 0) return read_launch(s, t, target, value);
   if (m && refused(s, value, m)) {
     loop_bind_bad(s, target);
     return NULL;
@@ -323,6 +353,14 @@ static Stmt *read_with(Sema *s, const Tree *t) {
     body = loop_statements(s, t->at[1]);
     scope_pop(&s->scope, "T.attr");
     return read_attr(s, item, call, body);
+  }
+  if (t->n == 2 && m && strcmp(m, "launch_thread") == 0) {
+    scope_push(&s->scope);
+    Stmt *x = read_launch(s, item, item->b, call);
+    body = loop_statements(s, t->at[1]);
+    scope_pop(&s->scope, "T.launch_thread");
+    if (x) x->loop.body = body;
+    return x;
   }
   bool allocates = m && strcmp(m, "allocate") == 0;
   bool lets = m && (strcmp(m, "LetStmt") == 0 || strcmp(m, "let") == 0) && call->n >= 1;
@@ -521,6 +559,12 @@ Stmt *loop_statements(Sema *s, const Tree *block) {
   for (uint32_t i = 0; i < block->n && !diags_full(s->ctx->diags); i++) {
     Stmt *x = read_statement(s, block->at[i], i == 0);
     if (x) vec_push(s->arena, &v, x);
+    if (!x || x->kind != STMT_FOR || !x->loop.launch || x->loop.body) continue;
+    Tree rest = *block; /* what follows runs on the threads */
+    rest.at += i + 1;
+    rest.n -= i + 1;
+    x->loop.body = loop_statements(s, &rest);
+    break;
   }
   return v.n ? stmt_seq(s->m->arena, v.at, v.n) : nothing(s);
 }

@@ -33,8 +33,10 @@ bool loop_read_range(Sema *s, const Tree *t, Range *out) {
 static void add_axis(Sema *s, const Tree *target, IterKind kind, Range dom, const Expr *value) {
   BlockState *b = s->loop->block;
   DType d = dom.extent->dtype;
+  DType written = DT_UNKNOWN;
   if (value && !dtype_eq(value->dtype, d)) {
     if (value->kind == EXPR_INT) {
+      written = value->dtype;
       value = expr_int(s->ctx, d, value->i);
     } else if (dom.extent->kind == EXPR_INT && dom.min->kind == EXPR_INT) {
       d = value->dtype;
@@ -51,7 +53,7 @@ static void add_axis(Sema *s, const Tree *target, IterKind kind, Range dom, cons
     if (old && old->var == b->iters.at[i].var)
       sema_error(s, target, "duplicate axis '%s'", target->name);
   scope_bind(&s->scope, target->name, BIND_VAR, v->span)->var = v;
-  BlockIter it = {v, kind, dom, value};
+  BlockIter it = {v, kind, dom, value, written};
   vec_push(s->arena, &b->iters, it);
 }
 

@@ -3,16 +3,18 @@
 
 typedef struct {
   const Tree *shape, *dtype, *data, *strides, *elem_offset, *scope, *align;
+  const char *extra;
 } BufferArgs;
 
 /* Slots by TVM's order of positional arguments. */
 static bool collect(Sema *s, const Tree *call, uint32_t skip, BufferArgs *a) {
-  static const char *const names[] = {"shape",        "dtype",           "data",   "strides",
-                                      "elem_offset",  "scope",           "align",  "offset_factor",
-                                      "buffer_type",  "axis_separators", "layout", "annotations",
-                                      "logical_scope"};
+  static const char *const names[] = {"shape",         "dtype",           "data",   "strides",
+                                      "elem_offset",   "scope",           "align",  "offset_factor",
+                                      "buffer_type",   "axis_separators", "layout", "annotations",
+                                      "logical_scope", "allocated_addr"};
   enum { COUNT = sizeof names / sizeof *names };
-  const Tree *slot[COUNT] = {0};
+  const Tree *slot[COUNT] = {0}, *given[COUNT] = {0};
+  Text extra = {0};
   bool ok = true;
   uint32_t position = 0;
   for (uint32_t i = skip; i < call->n; i++) {
@@ -40,6 +42,7 @@ static bool collect(Sema *s, const Tree *call, uint32_t skip, BufferArgs *a) {
       ok = false;
     }
     slot[k] = tree_is_none(x) ? NULL : x;
+    given[k] = x;
   }
   for (int k = 7; k < COUNT; k++) { /* defaults only */
     int64_t v = 0;
@@ -49,11 +52,14 @@ static bool collect(Sema *s, const Tree *call, uint32_t skip, BufferArgs *a) {
                              (slot[k]->kind == TREE_STR && strcmp(slot[k]->str, "default") == 0) ||
                              (tree_const_int(slot[k], &v) && v <= 1));
     bool annotations = strcmp(names[k], "annotations") == 0; /* the caller's */
-    if (slot[k] && !empty && !annotations) {
-      sema_error(s, slot[k], "'%s' of a buffer is not supported", names[k]);
-      ok = false;
-    }
+    if (!given[k] || annotations || (slot[k] && empty && strcmp(names[k], "layout") != 0)) continue;
+    if (!slot[k] && strcmp(names[k], "layout") != 0) continue;
+    const char *text = sources_file(s->ctx->sources, s->file)->text + given[k]->begin;
+    text_printf(&extra, "%s%s=%.*s", extra.n ? ", " : "", names[k],
+                (int)(given[k]->end - given[k]->begin), text);
   }
+  if (extra.n) a->extra = arena_strndup(s->m->arena, text_cstr(&extra), extra.n);
+  text_free(&extra);
   a->shape = slot[0];
   a->dtype = slot[1];
   a->data = slot[2];
@@ -119,6 +125,7 @@ Buffer *loop_buffer(Sema *s, const char *name, const Tree *call, uint32_t skip, 
   }
   Buffer *b = buffer_create(s->ctx, name, d, shape, n, scope);
   b->span = tree_span(s, place);
+  b->extra = a.extra;
   bool strided = a.strides && !((a.strides->kind == TREE_LIST || a.strides->kind == TREE_TUPLE) &&
                                 !a.strides->n);
   if (strided) {
@@ -131,6 +138,10 @@ Buffer *loop_buffer(Sema *s, const char *name, const Tree *call, uint32_t skip, 
   }
   if (a.elem_offset) {
     b->elem_offset = sema_expr(s, a.elem_offset);
+    if (defines && b->elem_offset && b->elem_offset->kind == EXPR_VAR) {
+      Binding *x = scope_find(&s->scope, b->elem_offset->var->name);
+      if (x && x->var == b->elem_offset->var) x->undefined = false;
+    }
     if (!b->elem_offset) return NULL;
     if (expr_is_int(b->elem_offset, 0)) b->elem_offset = NULL;
   }

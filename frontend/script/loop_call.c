@@ -285,6 +285,9 @@ static const Expr *read_intrin(Sema *s, const Tree *t, IntrinId f) {
     break;
   case IRES_BOOL: d = dtype_lanes(DT_BOOL, n ? args[0]->dtype.lanes : 1); break;
   case IRES_GIVEN: break;
+  case IRES_LAST:
+    if (!n || !sema_dtype(s, t->at[first + n - 1], &d)) return NULL;
+    break;
   case IRES_SECOND: d = n > 1 ? args[1]->dtype : DT_UNKNOWN; break;
   case IRES_VOID: d = DT_UNKNOWN; break;
   case IRES_HANDLE: d = DT_HANDLE; break;

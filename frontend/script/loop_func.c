@@ -119,11 +119,39 @@ static void check_duplicates(Sema *s, const TreeDef *def) {
     }
 }
 
+/* `n = T.int32()` and `m, n = T.int32(), T.int32()` at the top of a body give the dims of the
+ * signature their type. */
+static void declare_dim(Sema *s, const Tree *name, const Tree *value) {
+  DType d = DT_UNKNOWN;
+  if (name->kind != TREE_NAME || value->kind != TREE_CALL || value->n) return;
+  const char *m = sema_member(s, value->a, 'T');
+  if (!m || !sema_prim_type(m, &d) || !dtype_is_int(d) || scope_find(&s->scope, name->name)) return;
+  Binding *b = scope_bind(&s->scope, name->name, BIND_VAR, tree_span(s, name));
+  b->var = var_create(s->ctx, name->name, d);
+  b->var->is_dim = true;
+  b->var->span = b->span;
+  b->undefined = true;
+  map_setp(&s->loop->assigned, b->var, b->var);
+}
+
+static void declare_dims(Sema *s, const Tree *body) {
+  for (uint32_t i = 0; i < body->n; i++) {
+    const Tree *t = body->at[i];
+    if (t->kind != TREE_ASSIGN || t->n != 2) continue;
+    const Tree *x = t->at[0], *v = t->at[1];
+    if (x->kind != TREE_TUPLE || v->kind != TREE_TUPLE || x->n != v->n)
+      declare_dim(s, x, v);
+    else
+      for (uint32_t k = 0; k < x->n; k++) declare_dim(s, x->at[k], v->at[k]);
+  }
+}
+
 void loop_declare(Sema *s, Decl *d) {
   PrimFunc *f = d->prim;
   const TreeDef *def = d->tree->def;
   LoopState l = {.f = f};
   map_init(&l.loops, s->arena);
+  map_init(&l.assigned, s->arena);
   s->prim = f;
   s->loop = &l;
   s->tir = true;
@@ -149,6 +177,7 @@ void loop_declare(Sema *s, Decl *d) {
         loop_scalar_type(s, p->at[0], &t))
       scalar_param(s, f, i, p, t);
   }
+  declare_dims(s, def->body);
   s->signature = s->params = true;
   for (uint32_t i = 0; i < def->n_params; i++)
     if (!f->params[i]) read_param(s, f, i, def->params[i]);
@@ -158,6 +187,10 @@ void loop_declare(Sema *s, Decl *d) {
   for (uint32_t i = 0; i < s->scope.stack.n; i++) {
     Binding *b = s->scope.stack.at[i];
     if (b->kind != BIND_VAR || !b->undefined) continue;
+    if (map_getp(&l.assigned, b->var)) { /* a match_buffer in the body defines it */
+      b->hidden = true;
+      continue;
+    }
     diag_error(s->ctx->diags, b->span,
                "symbolic variable '%s' is not defined: it must stand alone as a dim of a parameter",
                b->name);
@@ -207,6 +240,7 @@ void loop_body(Sema *s, Decl *d) {
   scope_push(&s->scope);
   for (uint32_t i = 0; i < d->n_bindings; i++) {
     const Binding *old = d->bindings[i];
+    if (old->hidden) continue;
     Binding *b = scope_bind(&s->scope, old->name, old->kind, old->span);
     b->buffer = old->buffer;
     b->var = old->var;

@@ -40,14 +40,21 @@ static const Expr *bytes_of(InferCtx *ic, const SInfo *s) {
                   expr_i64(ic->c, (int64_t)dtype_bytes(s->dtype)));
 }
 
+/* Operands are left out as well by R.null_value(). */
+static bool given(const Node *n, uint32_t i) {
+  return node_has_in(n, i) && node_in(n, i)->op != OP_null_value &&
+         node_in(n, i)->sinfo->kind != SINFO_OBJECT;
+}
+
 const SInfo *infer_memory_view(InferCtx *ic, Node *n) {
   const SInfo *x = infer_tensor_arg(ic, n, 0);
   if (!x) return NULL;
   DType d = x->dtype;
-  if (node_has_in(n, 2) && !dtype_arg(ic, n, 2, &d)) return NULL;
-  const SInfo *r = node_has_in(n, 1) ? infer_of_shape(ic, n, 1, d) : infer_like(ic, x, d);
+  bool retyped = given(n, 2);
+  if (retyped && !dtype_arg(ic, n, 2, &d)) return NULL;
+  const SInfo *r = given(n, 1) ? infer_of_shape(ic, n, 1, d) : infer_like(ic, x, d);
   const Expr *offset = expr_i64(ic->c, 0);
-  if (!r || (node_has_in(n, 3) && !infer_prim_arg(ic, n, 3, &offset))) return NULL;
+  if (!r || (given(n, 3) && !infer_prim_arg(ic, n, 3, &offset))) return NULL;
   const Expr *have = bytes_of(ic, x), *want = bytes_of(ic, r);
   if (have && want && offset) {
     const Expr *end = expr_add(ic->c, want, offset);
@@ -55,7 +62,7 @@ const SInfo *infer_memory_view(InferCtx *ic, Node *n) {
       return infer_error(ic, n, -1, "the view ends at byte %s but the tensor has %s bytes",
                          infer_expr_text(ic, expr_simplify(ic->c, end)),
                          infer_expr_text(ic, expr_simplify(ic->c, have)));
-    if (node_has_in(n, 2) && !node_has_in(n, 1) && dtype_bytes(d) != dtype_bytes(x->dtype))
+    if (retyped && !given(n, 1) && dtype_bytes(d) != dtype_bytes(x->dtype))
       return infer_error(ic, n, -1, "a view of other element size needs a shape");
   }
   return r;
