@@ -112,7 +112,7 @@ static void map_group(LowerCtx *lc, Buffer *x, const Expr **idx, uint32_t i, uin
   }
   for (uint32_t k = a; k-- > 0;) {
     const Expr *d = x->shape[i + k];
-    if (expr_is_int(d, 1)) {
+    if (expr_is_int(d, 1) || expr_is_int(d, 0)) { /* of an empty tensor nothing is read */
       idx[i + k] = te_i64(lc, 0);
       continue;
     }
