@@ -99,6 +99,13 @@ static Buffer *permutation(LowerCtx *lc, const TeAxes *t, bool descending) {
   return out;
 }
 
+Buffer *te_sort_order(LowerCtx *lc, Buffer *x, uint32_t axis, bool descending) {
+  TeAxes t;
+  int64_t at = axis;
+  te_axes_init(lc, &t, x, (IntList){1, &at}, false);
+  return permutation(lc, &t, descending);
+}
+
 static void along(LowerCtx *lc, TeAxes *t, int64_t axis) {
   te_axes_init(lc, t, te_arg(lc, 0), (IntList){1, &axis}, false);
 }

@@ -98,6 +98,10 @@ Stmt *te_index_check(LowerCtx *lc, const Expr *at, const Expr *dim);
  * new dim of that name stands for it. NULL after an error (ir/ops/data_dep.c). */
 Node *te_head(LowerCtx *lc, Node *x, Node *count, const char *name);
 
+/* A stage with the stable order of x along an axis: [other axes..., place] -> position, int64
+ * (ir/ops/sort.c). */
+Buffer *te_sort_order(LowerCtx *lc, Buffer *x, uint32_t axis, bool descending);
+
 /* Which axes of a buffer a reduction runs over, and what remains. */
 typedef struct {
   Buffer *x;

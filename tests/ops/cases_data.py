@@ -382,6 +382,169 @@ def grad(Case):
     return out
 
 
+def iou_of(a, b):
+    lo, hi = np.minimum(a[:2], a[2:]), np.maximum(a[:2], a[2:])
+    lo2, hi2 = np.minimum(b[:2], b[2:]), np.maximum(b[:2], b[2:])
+    cut = np.prod(np.maximum(0, np.minimum(hi, hi2) - np.maximum(lo, lo2)))
+    both = np.prod(hi - lo) + np.prod(hi2 - lo2) - cut
+    return cut / both if both > 0 else 0.0
+
+
+def ref_nms(x, valid, names, top, iou, force, top_k, cls, sigma, least):
+    """Boxes (class, score, x1, y1, x2, y2): rows in the order chosen with final scores, and positions."""
+    rows, order = [], []
+    for b in range(len(x)):
+        n = int(valid[b])
+        place = np.argsort(-x[b, :n, 1], kind="stable")[:top_k if top_k > 0 else n]
+        pool = [(x[b, i].astype("float64").copy(), int(i)) for i in place]
+        picked, seq = [], []
+        while pool and (top <= 0 or len(picked) < top):
+            best = max(range(len(pool)), key=lambda k: (pool[k][0][1], -k)) if sigma else 0
+            row, i = pool.pop(best)
+            if row[1] <= (least if sigma else 0):
+                continue
+            picked.append(row)
+            seq.append(i)
+            rest = []
+            for r, k in pool:
+                same = force or cls < 0 or row[cls] == r[cls]
+                v = iou_of(row[2:6], r[2:6]) if same else 0.0
+                if same and v >= iou:
+                    continue
+                if sigma and same:
+                    r[1] *= np.exp(-v * v / (2 * sigma))
+                    if r[1] <= least:
+                        continue
+                rest.append((r, k))
+            pool = rest
+        rows.append(picked)
+        order.append([int(names[b][i]) for i in seq])
+    return rows, order
+
+
+def ref_roi(x, rois, size, scale, ratio, aligned, mode, pool):
+    n, c, h, w = x.shape
+    out = np.zeros((len(rois), c) + size)
+    for r, roi in enumerate(rois.astype("float64")):
+        img = x[int(roi[0])].astype("float64")
+        x1, y1, x2, y2 = roi[1:] * scale
+        if pool:
+            x1, y1, x2, y2 = (int(np.floor(v + 0.5)) for v in (x1, y1, x2, y2))
+            bh, bw = max(y2 - y1 + 1, 1) / size[0], max(x2 - x1 + 1, 1) / size[1]
+        else:
+            rh, rw = y2 - y1, x2 - x1
+            if not aligned:
+                rh, rw = max(rh, 1.0), max(rw, 1.0)
+            bh, bw = rh / size[0], rw / size[1]
+        for p in np.ndindex(*size):
+            if pool:
+                a = [min(max(int(np.floor(p[0] * bh)) + y1, 0), h), min(max(int(np.ceil((p[0] + 1) * bh)) + y1, 0), h)]
+                b = [min(max(int(np.floor(p[1] * bw)) + x1, 0), w), min(max(int(np.ceil((p[1] + 1) * bw)) + x1, 0), w)]
+                part = img[:, a[0]:a[1], b[0]:b[1]]
+                out[(r, slice(None)) + p] = part.max((1, 2)) if part.size else 0
+                continue
+            gh, gw = (ratio, ratio) if ratio > 0 else (int(np.ceil(bh)), int(np.ceil(bw)))
+            vals = []
+            for i in range(gh):
+                for j in range(gw):
+                    y, z = y1 + p[0] * bh + (i + 0.5) * bh / gh, x1 + p[1] * bw + (j + 0.5) * bw / gw
+                    if y < -1 or z < -1 or y > h or z > w:
+                        vals.append(np.zeros(c))
+                        continue
+                    y, z = min(max(y, 0), h - 1), min(max(z, 0), w - 1)
+                    y0, z0 = int(y), int(z)
+                    yh, zh = min(y0 + 1, h - 1), min(z0 + 1, w - 1)
+                    fy, fz = y - y0, z - z0
+                    vals.append((img[:, y0, z0] * (1 - fz) + img[:, y0, zh] * fz) * (1 - fy) + (img[:, yh, z0] * (1 - fz) + img[:, yh, zh] * fz) * fy)
+            out[(r, slice(None)) + p] = np.mean(vals, 0) if mode == "avg" else np.max(vals, 0)
+    return out.astype(x.dtype)
+
+
+def vision(Case):
+    out = []
+    add = lambda expr, ins, want, sym=None, tol=2e-5, **kw: out.append(Case("vision", expr, ins, want, sym=sym, tol=tol, **kw))
+    x = ints((2, 3, 7, 8))
+    rois = np.float32([[0, 0, 0, 6, 5], [1, 2.3, 1.1, 9.7, 14.2], [1, 3, 3, 3, 3], [0, -4, -5, 2, 2], [1, 40, 40, 50, 50]])
+    s = {"x": ("n", "c", "h", "w"), "r": ("k", None)}
+    last = {"x": ("n", "h", "w", "c"), "r": ("k", None)}
+    for size in ((2, 3), (1, 1)):
+        for scale in (1.0, 0.5):
+            want = ref_roi(x, rois, size, scale, 0, False, "max", True)
+            add(f"R.vision.roi_pool({{x}}, {{r}}, pooled_size={size}, spatial_scale={scale})", {"x": x, "r": rois}, want, s)
+            for ratio, aligned, mode in ((2, False, "avg"), (-1, False, "avg"), (3, True, "max"), (1, False, "max")):
+                want = ref_roi(x, rois, size, scale, ratio, aligned, mode, False)
+                attrs = f'pooled_size={size}, spatial_scale={scale}, sample_ratio={ratio}, aligned={aligned}, mode="{mode}"'
+                add(f"R.vision.roi_align({{x}}, {{r}}, {attrs})", {"x": x, "r": rois}, want, s, tol=1e-4)
+                add(f'R.vision.roi_align({{x}}, {{r}}, {attrs}, layout="NHWC")', {"x": np.ascontiguousarray(x.transpose(0, 2, 3, 1)), "r": rois}, want.transpose(0, 2, 3, 1), last, tol=1e-4)
+    # boxes from anchors
+    cls, loc = rng.standard_normal((2, 3, 4)).astype("float32"), rng.standard_normal((2, 16)).astype("float32")
+    anchor = np.sort(rng.random((1, 4, 2, 2)), 2).reshape(1, 4, 4).astype("float32")
+    for clip, th, keep, soft in ((False, 0.0, True, True), (True, 0.3, False, True), (False, 0.1, True, False)):
+        a, l = anchor[0].astype("float64"), loc.reshape(2, 4, 4).astype("float64")
+        var = (0.1, 0.2, 0.3, 0.4)
+        size, mid = a[:, 2:] - a[:, :2], (a[:, 2:] + a[:, :2]) / 2
+        ctr, reach = l[..., :2] * var[:2] * size + mid, np.exp(l[..., 2:] * var[2:]) * size / 2
+        box = np.concatenate([(ctr - reach)[..., ::-1], (ctr + reach)[..., ::-1]], -1)
+        e = np.exp(cls.astype("float64"))
+        sc = e / e.sum(1, keepdims=True) if soft else cls.astype("float64")
+        sc = np.where(sc >= th, sc, 0)
+        if not keep:
+            sc[:, 0] = 0
+        attrs = f"clip={clip}, threshold={th}, variances=(0.1, 0.2, 0.3, 0.4), keep_background={keep}, apply_softmax={soft}"
+        add(f"R.vision.multibox_transform_loc({{c}}, {{l}}, {{a}}, {attrs})", {"c": cls, "l": loc, "a": anchor}, ((np.clip(box, 0, 1) if clip else box).astype("float32"), sc.astype("float32")), {"c": ("b", "k", None), "l": ("b", None), "a": (None, None, None)})
+    # suppression
+    n = 12
+    xy = rng.integers(0, 12, (2, n, 2))
+    boxes = np.concatenate([rng.integers(0, 2, (2, n, 1)), rng.permutation(2 * n).reshape(2, n, 1) / 25 - 0.1, xy, xy + rng.integers(3, 9, (2, n, 2))], 2).astype("float32")
+    for th in (0.0, 0.3):
+        good = boxes[..., 1] > np.float32(th)
+        cnt = good.sum(1).astype("int32")
+        top, pos = np.full_like(boxes, -1), np.full((2, n), -1, "int32")
+        for b in range(2):
+            top[b, :cnt[b]], pos[b, :cnt[b]] = boxes[b, good[b]], np.flatnonzero(good[b])
+        add(f"R.vision.get_valid_counts({{x}}, score_threshold={th})", {"x": boxes}, (cnt, top, pos), tol=0)
+    s = {"x": ("b", "n", None), "v": ("b",), "i": ("b", "n")}
+    ins = {"x": top, "v": cnt, "i": pos}
+    for mx, iou, force, tk, cid in ((-1, 0.5, False, -1, 0), (3, 0.3, True, -1, 0), (-1, 0.2, False, 5, 0), (-1, 0.4, False, -1, -1)):
+        attrs = f"max_output_size={mx}, iou_threshold={iou}, force_suppress={force}, top_k={tk}, id_index={cid}"
+        rows, seq = ref_nms(top, cnt, pos, mx, iou, force, tk, cid, 0, 0)
+        want, num = np.full((2, n), -1, "int32"), np.int32([[len(q)] for q in seq])
+        data = np.full_like(top, -1)
+        for b in range(2):
+            want[b, :len(seq[b])] = seq[b]
+            data[b, :len(seq[b])] = rows[b]
+        add(f"R.vision.non_max_suppression({{x}}, {{v}}, {{i}}, {attrs})", ins, (want, num), s, tol=0)
+        add(f"R.vision.non_max_suppression({{x}}, {{v}}, {{i}}, {attrs}, return_indices=False, invalid_to_bottom=True)", ins, data, s, tol=0)
+        rows, seq = ref_nms(top, cnt, pos, mx, iou, force, tk, cid, 0.5, 0.1)
+        want, num, data = np.full((2, n), -1, "int32"), np.int32([[len(q)] for q in seq]), np.full_like(top, -1)
+        for b in range(2):
+            want[b, :len(seq[b])] = seq[b]
+            data[b, :len(seq[b])] = rows[b]
+        add(f"R.vision.non_max_suppression({{x}}, {{v}}, {{i}}, {attrs}, soft_nms_sigma=0.5, score_threshold=0.1)", ins, (data, want, num), s, tol=1e-5)
+    b4, sc = boxes[..., 2:], rng.permutation(2 * 3 * n).reshape(2, 3, n).astype("float32") / 80
+    s = {"b": ("b", "n", None), "s": ("b", "c", "n")}
+    for mx, iou, th in ((3, 0.5, 0.0), (100, 0.2, 0.4), (0, 0.5, 0.1), (5, 0.0, 0.0)):
+        picks = []
+        for i, c in np.ndindex(2, 3):
+            left = [k for k in np.argsort(-sc[i, c], kind="stable") if sc[i, c, k] > np.float32(th)]
+            got = []
+            while left and len(got) < mx:
+                k = left.pop(0)
+                got.append((i, c, k))
+                left = [m for m in left if not (iou_of(b4[i, k], b4[i, m]) >= iou and iou_of(b4[i, k], b4[i, m]) > 0)]
+            picks += got
+        flat = np.zeros((2 * 3 * n, 3), "int64")
+        flat[:len(picks)] = np.array(picks, "int64").reshape(-1, 3)
+        call = f'R.vision.all_class_non_max_suppression({{b}}, {{s}}, R.const({mx}, "int64"), R.const({iou}, "float32"), R.const({th}, "float32")'
+        add(call + ")", {"b": b4, "s": sc}, (flat, np.int64([len(picks)])), s, tol=0)
+        ind, score, num = np.zeros((2, 3 * n, 2), "int64"), np.zeros((2, 3 * n), "float32"), np.zeros(2, "int64")
+        for i, c, k in picks:
+            ind[i, num[i]], score[i, num[i]] = (c, k), sc[i, c, k]
+            num[i] += 1
+        add(call + ', output_format="tensorflow")', {"b": b4, "s": sc}, (ind, score, num), s, tol=0)
+    return out
+
+
 def build(Case):
-    return (sort(Case) + einsum(Case) + loss(Case) + indexing(Case) + data_dep(Case) + sample(Case)
+    return vision(Case) + (sort(Case) + einsum(Case) + loss(Case) + indexing(Case) + data_dep(Case) + sample(Case)
             + grad(Case))
