@@ -9,6 +9,7 @@
 #include "codegen/abi.h"
 #include "codegen/codegen.h"
 #include "codegen/header.h"
+#include "codegen/picture.h"
 #include "frontend/link.h"
 #include "frontend/output.h"
 #include "frontend/script/script.h"
@@ -21,6 +22,7 @@
 #include <string.h>
 
 #define BIT(k) (1u << (k))
+#define EMIT_PICTURE (BIT(EMIT_DOT) | BIT(EMIT_SVG) | BIT(EMIT_JSON))
 #define EMIT_CODE                                                                                  \
   (BIT(EMIT_HEADER) | BIT(EMIT_LLVM) | BIT(EMIT_BITCODE) | BIT(EMIT_ASM) | BIT(EMIT_OBJECT) |      \
    BIT(EMIT_ARCHIVE) | BIT(EMIT_SHARED))
@@ -138,6 +140,19 @@ bool driver_passes(Context *c, Module *m, const Options *o, const Target *t, con
 
 /* ---- outputs ---- */
 
+/* dot, svg or json. */
+static bool write_picture(Context *c, const Module *m, EmitKind k, const char *path) {
+  Text t = {0};
+  if (k == EMIT_JSON)
+    module_json(&t, m);
+  else
+    module_dot(&t, m);
+  bool ok = k == EMIT_SVG ? draw_svg(c, text_cstr(&t), t.n, path)
+                          : write_bytes(c, path, text_cstr(&t), t.n);
+  text_free(&t);
+  return ok;
+}
+
 static bool write_module(Context *c, const Module *m, const Options *o, const char *path) {
   Text t = {0};
   module_print(&t, m, o->dialect);
@@ -157,7 +172,8 @@ static const char *stem(Arena *a, const char *path, bool file_only) {
 
 /* Where an output of that kind goes. */
 static const char *output_path(Context *c, const Options *o, const char *input, EmitKind k) {
-  bool text = k <= EMIT_LOOPS, several = (o->emit & (o->emit - 1)) != 0;
+  bool text = k <= EMIT_LOOPS || k == EMIT_DOT || k == EMIT_JSON,
+       several = (o->emit & (o->emit - 1)) != 0;
   const char *base;
   if (o->output && !several) return o->output;
   if (o->output) {
@@ -168,7 +184,8 @@ static const char *output_path(Context *c, const Options *o, const char *input, 
   }
   /* The three text kinds share a suffix. */
   static const char *const infix[] = {".relax", ".tir", ".loops"};
-  return arena_printf(c->arena, "%s%s%s", base, text && several ? infix[k] : "", emit_suffixes[k]);
+  return arena_printf(c->arena, "%s%s%s", base, k <= EMIT_LOOPS && several ? infix[k] : "",
+                      emit_suffixes[k]);
 }
 
 static void put_make_name(Text *t, const char *s) {
@@ -299,14 +316,20 @@ static bool emit_stage(Context *c, const Options *o, const Target *target, const
   Module *m = driver_read(c, o, input);
   if (!m) return false;
   if (o->syntax_only) return true;
-  if (kinds == BIT(EMIT_RELAX)) {
+  if (kinds & (BIT(EMIT_RELAX) | EMIT_PICTURE)) {
     /* As parsed; after passes only when some were named. */
     bool asked = o->passes || o->stop_after || o->weights || o->binds.n;
     const char *passes = asked && !o->passes && !o->stop_after
                              ? "Normalize, BindSymbolicVars, BindParams"
                              : o->passes;
-    return (!asked || driver_passes(c, m, o, target, passes, o->stop_after, &state)) &&
-           write_module(c, m, o, output_path(c, o, input, EMIT_RELAX));
+    if (asked && !driver_passes(c, m, o, target, passes, o->stop_after, &state)) return false;
+    if ((kinds & BIT(EMIT_RELAX)) && !write_module(c, m, o, output_path(c, o, input, EMIT_RELAX)))
+      return false;
+    for (int k = EMIT_DOT; k <= EMIT_JSON; k++)
+      if ((kinds & BIT(k)) &&
+          !write_picture(c, m, (EmitKind)k, output_path(c, o, input, (EmitKind)k)))
+        return false;
+    return true;
   }
   const char *passes = o->passes;
   if ((kinds == BIT(EMIT_TIR) || kinds == BIT(EMIT_LOOPS)) && !passes && !o->stop_after)
@@ -320,7 +343,8 @@ static bool emit_stage(Context *c, const Options *o, const Target *target, const
 }
 
 static int compile_one(const Options *o, const char *input) {
-  static const uint32_t stages[] = {BIT(EMIT_RELAX), BIT(EMIT_TIR), BIT(EMIT_LOOPS), EMIT_CODE};
+  static const uint32_t stages[] = {BIT(EMIT_RELAX) | EMIT_PICTURE, BIT(EMIT_TIR), BIT(EMIT_LOOPS),
+                                    EMIT_CODE};
   Context *c = driver_begin(o);
   Target target;
   bool ok = driver_target(c, o, NULL, &target);

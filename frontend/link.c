@@ -66,6 +66,49 @@ static int run_tool(const char *const *argv) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
 }
 
+/* The contents of a file that a tool wrote become the output. */
+static bool move_file(Arena *a, const char *from, const char *output, const char **error) {
+  int fd = open(from, O_RDONLY | O_CLOEXEC);
+  struct stat st;
+  char *bytes = NULL;
+  if (fd >= 0 && fstat(fd, &st) == 0) {
+    bytes = arena_alloc(a, (size_t)st.st_size);
+    ssize_t got = 0, k = 0;
+    while (got < st.st_size && (k = read(fd, bytes + got, (size_t)(st.st_size - got))) > 0)
+      got += k;
+    if (k < 0 || got < st.st_size) bytes = NULL;
+  }
+  if (fd >= 0) (void)close(fd);
+  if (!bytes) *error = arena_printf(a, "can't read '%s': %s", from, strerror(errno));
+  Output *o = bytes ? output_open(a, output, error) : NULL;
+  bool ok = o && output_write(o, bytes, (uint64_t)st.st_size, error) && output_commit(o, error);
+  if (o && !ok) output_abandon(o);
+  return ok;
+}
+
+bool draw_svg(Context *c, const char *text, size_t size, const char *output) {
+  Arena *a = c->arena;
+  TempDir dir = {0};
+  const char *error = NULL;
+  bool ok = false;
+  const char *file =
+      tempdir_make(a, &dir, &error) ? tempdir_write(&dir, "graph.dot", text, size, &error) : NULL;
+  if (file) {
+    const char *picture = arena_printf(a, "%s/graph.svg", dir.dir);
+    const char *argv[] = {"dot", "-Tsvg", "-o", picture, file, NULL};
+    int status = run_tool(argv);
+    if (status < 0)
+      error = "can't draw: there is no 'dot' (Graphviz); --emit=dot writes its input";
+    else if (status > 0)
+      error = arena_printf(a, "'dot' failed with exit code %d", status);
+    else
+      ok = move_file(a, picture, output, &error);
+  }
+  tempdir_remove(&dir, (const char *const[]){"graph.dot", "graph.svg"}, 2);
+  if (!ok) diag_error(c->diags, SPAN_NONE, "%s", error);
+  return ok;
+}
+
 bool link_archive(Context *c, const char *object, size_t size, const char *prefix,
                   const char *output) {
   Arena *a = c->arena;
@@ -82,23 +125,8 @@ bool link_archive(Context *c, const char *object, size_t size, const char *prefi
       error = "can't make a static library: there is no 'ar'";
     else if (status > 0)
       error = arena_printf(a, "'ar' failed with exit code %d", status);
-    else {
-      int fd = open(archive, O_RDONLY | O_CLOEXEC);
-      struct stat st;
-      char *bytes = NULL;
-      if (fd >= 0 && fstat(fd, &st) == 0) {
-        bytes = arena_alloc(a, (size_t)st.st_size);
-        ssize_t got = 0, k = 0;
-        while (got < st.st_size && (k = read(fd, bytes + got, (size_t)(st.st_size - got))) > 0)
-          got += k;
-        if (k < 0 || got < st.st_size) bytes = NULL;
-      }
-      if (fd >= 0) (void)close(fd);
-      if (!bytes) error = arena_printf(a, "can't read '%s': %s", archive, strerror(errno));
-      Output *o = bytes ? output_open(a, output, &error) : NULL;
-      ok = o && output_write(o, bytes, (uint64_t)st.st_size, &error) && output_commit(o, &error);
-      if (o && !ok) output_abandon(o);
-    }
+    else
+      ok = move_file(a, archive, output, &error);
   }
   tempdir_remove(&dir, (const char *const[]){member, "out.a"}, 2);
   if (!ok) diag_error(c->diags, SPAN_NONE, "%s", error);

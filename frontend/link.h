@@ -1,4 +1,4 @@
-/* Objects to libraries, through the system's tools. */
+/* Objects to libraries, graphs to pictures, through the system's tools. */
 #ifndef RELAXC_FRONTEND_LINK_H
 #define RELAXC_FRONTEND_LINK_H
 
@@ -11,5 +11,8 @@ bool link_archive(Context *c, const char *object, size_t size, const char *prefi
  * compiler. Exports <prefix>_* and rx_* only. */
 bool link_shared(Context *c, const char *object, size_t size, const char *prefix, bool threads,
                  const char *output);
+
+/* Draws Graphviz text through the program 'dot'. False after reporting an error. */
+bool draw_svg(Context *c, const char *text, size_t size, const char *output);
 
 #endif

@@ -39,11 +39,12 @@ static const struct {
 
 enum { REFUSED_COUNT = sizeof refused / sizeof refused[0] };
 
-const char *const emit_suffixes[EMIT_COUNT] = {".rx", ".rx", ".rx", ".h", ".ll",
-                                               ".bc", ".s",  ".o",  ".a", ".so"};
+const char *const emit_suffixes[EMIT_COUNT] = {".rx", ".rx", ".rx", ".dot", ".svg", ".json", ".h",
+                                               ".ll", ".bc", ".s",  ".o",   ".a",   ".so"};
 
-static const char *const emit_names[EMIT_COUNT] = {"relax", "tir", "loops", "header",  "llvm",
-                                                   "bc",    "asm", "obj",   "archive", "shared"};
+static const char *const emit_names[EMIT_COUNT] = {"relax", "tir",     "loops", "dot", "svg",
+                                                   "json",  "header",  "llvm",  "bc",  "asm",
+                                                   "obj",   "archive", "shared"};
 
 typedef struct {
   Arena *arena;
@@ -160,11 +161,7 @@ static bool get_emit(Parser *p, const char *s) {
   StrVec kinds = {0};
   if (!get_list(p, "--emit", s, &kinds)) return false;
   for (uint32_t i = 0; i < kinds.n; i++) {
-    static const char *const later[] = {"dot", "svg", "json"};
     int k;
-    for (size_t j = 0; j < sizeof later / sizeof *later; j++)
-      if (strcmp(kinds.at[i], later[j]) == 0)
-        return wrong("option '--emit': kind '%s' is not supported by this version", later[j]);
     if (!CHOICE("--emit", kinds.at[i], emit_names, &k)) return false;
     p->o->emit |= 1u << k;
   }
@@ -453,20 +450,17 @@ static bool parse_option(Parser *p, const char *word, bool *done) {
 
 /* ---- what follows from several options ---- */
 
-static bool pick_kind_by_suffix(Options *o) {
+static void pick_kind_by_suffix(Options *o) {
   const char *slash = o->output ? strrchr(o->output, '/') : NULL;
   const char *dot = o->output ? strrchr(slash ? slash : o->output, '.') : NULL;
   o->emit = 1u << (o->stop_after || o->passes ? EMIT_RELAX : EMIT_OBJECT);
-  if (!dot) return true;
-  if (strcmp(dot, ".dot") == 0 || strcmp(dot, ".svg") == 0 || strcmp(dot, ".json") == 0)
-    return wrong("output '%s': kind '%s' is not supported by this version", o->output, dot + 1);
+  if (!dot) return;
   for (int k = 0; k < EMIT_COUNT; k++)
     if (strcmp(dot, emit_suffixes[k]) == 0) {
       o->emit = 1u << k; /* .rx: relax, the first */
       o->emit_given = true;
       break;
     }
-  return true;
 }
 
 static bool settle(Options *o) {
@@ -477,7 +471,7 @@ static bool settle(Options *o) {
   if (o->command != COMMAND_COMPILE) return true;
   if (o->profile && o->no_threads)
     return wrong("'-fprofile' needs the runtime library, which '-fno-threads' leaves out");
-  if (!o->emit_given && !pick_kind_by_suffix(o)) return false;
+  if (!o->emit_given) pick_kind_by_suffix(o);
   bool several = o->inputs.n > 1;
   if (several && o->output) return wrong("'-o' can't name the outputs of several inputs");
   if (several && o->prefix) return wrong("'--prefix' can't serve several inputs");
@@ -487,7 +481,7 @@ static bool settle(Options *o) {
     return wrong("several kinds can't all go to standard output");
   if ((o->emit & 1u << EMIT_SHARED) && o->no_pic)
     return wrong("a shared library needs position-independent code");
-  if (o->stop_after && (o->emit & ~(1u << EMIT_RELAX | 1u << EMIT_TIR | 1u << EMIT_LOOPS)))
+  if (o->stop_after && o->emit >= 1u << EMIT_HEADER)
     return wrong("after '--stop-after' only text of the program can be written");
   return true;
 }
