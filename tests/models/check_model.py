@@ -2,7 +2,7 @@
 
     check_model.py run    RELAXC MODEL.rx TOLERANCE [RELAXC OPTION...]
     check_model.py eval   RELAXC MODEL.rx TOLERANCE [...]    the reference interpreter
-    check_model.py shared MODEL.rx MODEL.so TOLERANCE        the plain C entry of a compiled library
+    check_model.py shared MODEL.rx MODEL.so TOLERANCE        the DLPack entry of a compiled library
 
 MODEL.safetensors and MODEL.io.npz (inK.<parameter>, outK.<name>) stand beside MODEL.rx. Scratch files go
 to the current folder.
@@ -43,11 +43,28 @@ def run_tool(command, relaxc, model, options, number, inputs):
         return [f[k] for k in f.files]
 
 
+class DLTensor(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int32),
+                ("device_id", ctypes.c_int32), ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8),
+                ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
+                ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.c_void_p),
+                ("byte_offset", ctypes.c_uint64)]
+
+
+def dl_tensors(arrays):
+    """An array of pointers to DLTensors over NumPy's memory (which must outlive it)."""
+    code = {"i": 0, "u": 1, "f": 2, "b": 6}
+    tensors = [DLTensor(x.ctypes.data, 1, 0, x.ndim, code[x.dtype.kind], 8 * x.dtype.itemsize, 1,
+                        (ctypes.c_int64 * max(x.ndim, 1))(*x.shape), None, 0) for x in arrays]
+    return (ctypes.POINTER(DLTensor) * len(arrays))(*[ctypes.pointer(t) for t in tensors])
+
+
 def run_shared(library, model, inputs, outputs):
-    entry = ctypes.CDLL(os.path.abspath(library))[os.path.basename(model)[:-3] + "_main"]
+    """Through the DLPack entry, which binds symbolic dims from the shapes."""
+    entry = ctypes.CDLL(os.path.abspath(library))[os.path.basename(model)[:-3] + "_main_dl"]
     arrays = [np.ascontiguousarray(x) for x in inputs.values()]
     results = [np.full_like(x, np.nan) for x in outputs]
-    code = entry(*[ctypes.c_void_p(x.ctypes.data) for x in arrays + results])
+    code = entry(dl_tensors(arrays), len(arrays), dl_tensors(results), len(results))
     if code != 0:
         sys.exit(f"the entry returned {code}")
     return results
