@@ -9,6 +9,7 @@ to the current folder.
 """
 import ctypes
 import os
+import re
 import subprocess
 import sys
 
@@ -62,11 +63,15 @@ def dl_tensors(arrays):
 def run_shared(library, model, inputs, outputs):
     """Through the DLPack entry, which binds symbolic dims from the shapes."""
     entry = ctypes.CDLL(os.path.abspath(library))[os.path.basename(model)[:-3] + "_main_dl"]
-    arrays = [np.ascontiguousarray(x) for x in inputs.values()]
+    signature = re.search(r"def main\((.*)", open(model).read())[1]
+    order = [name for name in re.findall(r"(\w+): [RT]\.", signature) if name in inputs]
+    arrays = [np.array(inputs[name], order="C") for name in order]
     results = [np.full_like(x, np.nan) for x in outputs]
     code = entry(dl_tensors(arrays), len(arrays), dl_tensors(results), len(results))
     if code != 0:
-        sys.exit(f"the entry returned {code}")
+        rx_error = ctypes.CDLL(os.path.abspath(library)).rx_error
+        rx_error.restype = ctypes.c_char_p
+        sys.exit(f"the entry returned {code}: {rx_error().decode()}")
     return results
 
 
