@@ -265,7 +265,7 @@ static bool same_dim(InferCtx *ic, const Node *n, uint32_t i, const SInfo *a, in
   return false;
 }
 
-const SInfo *infer_attention(InferCtx *ic, Node *n) {
+static const SInfo *infer_attention_of(InferCtx *ic, Node *n, bool bias) {
   const nn_attention_attrs *a = n->attrs;
   const SInfo *s[3];
   for (uint32_t i = 0; i < 3; i++) {
@@ -291,7 +291,7 @@ const SInfo *infer_attention(InferCtx *ic, Node *n) {
         (kv == 0 || heads % kv))
       return infer_error(ic, n, (int)i, "the query's %lld heads are no multiple of %lld",
                          (long long)heads, (long long)kv);
-  if (node_has_in(n, 3)) {
+  if (bias) {
     const SInfo *b = infer_tensor_arg(ic, n, 3);
     if (!b) return NULL;
     if (b->ndim >= 0 && b->ndim != 4)
@@ -307,6 +307,10 @@ const SInfo *infer_attention(InferCtx *ic, Node *n) {
   return sinfo_tensor(ic->c, d, 4, s[0]->dtype);
 }
 
+const SInfo *infer_attention(InferCtx *ic, Node *n) {
+  return infer_attention_of(ic, n, node_has_in(n, 3));
+}
+
 /* Head of key or value that query head h uses: heads are shared in groups. */
 static const Expr *shared_head(LowerCtx *lc, const Expr *h, const Expr *heads, const Expr *kv) {
   Context *c = lc->c;
@@ -314,10 +318,48 @@ static const Expr *shared_head(LowerCtx *lc, const Expr *h, const Expr *heads, c
   return te_int_div(c, EXPR_FLOORDIV, h, te_int_div(c, EXPR_FLOORDIV, heads, kv));
 }
 
-bool lower_attention(LowerCtx *lc, Node *n) {
+/* Several sequences side by side (attention_var_len): where each begins, and for every position how
+ * many begin at or before it. NULL: one sequence. */
+typedef struct {
+  Buffer *start_q, *start_k, *begun_q, *begun_k;
+} Sequences;
+
+/* Whether query position i sees key position j. NULL: always. The position of a query among the
+ * keys is its own, with BottomRight further by the difference of the lengths (as TVM has it, its
+ * amount). */
+static const Expr *sees(LowerCtx *lc, const nn_attention_attrs *a, const Sequences *s,
+                        const Expr *i, const Expr *j, const Expr *lq, const Expr *lk) {
   Context *c = lc->c;
-  const nn_attention_attrs *a = n->attrs;
-  if (a->window_size.has) return te_error(lc, "window_size can't be compiled yet");
+  const Expr *same = NULL;
+  if (s) {
+    const Expr *bq = expr_load(c, s->begun_q, &i, 1), *bk = expr_load(c, s->begun_k, &j, 1);
+    const Expr *n = SUB(s->start_q->shape[0], te_i64(lc, 1)), *one = te_i64(lc, 1);
+    same = AND(EQ(bq, bk), AND(GE(bq, one), LE(bq, n)));
+    const Expr *id = expr_max(c, expr_min(c, SUB(bq, one), SUB(n, one)), te_i64(lc, 0));
+    const Expr *next = ADD(id, one);
+    const Expr *q0 = te_cast(c, DT_I64, expr_load(c, s->start_q, &id, 1));
+    const Expr *k0 = te_cast(c, DT_I64, expr_load(c, s->start_k, &id, 1));
+    lq = SUB(te_cast(c, DT_I64, expr_load(c, s->start_q, &next, 1)), q0);
+    lk = SUB(te_cast(c, DT_I64, expr_load(c, s->start_k, &next, 1)), k0);
+    i = SUB(i, q0);
+    j = SUB(j, k0);
+  }
+  if (a->causal_mask && !strcmp(a->causal_mask, "BottomRight")) {
+    const Expr *more = SUB(lk, lq), *less = SUB(lq, lk);
+    bool longer = prove_le(c, NULL, expr_dim(c, lq), expr_dim(c, lk)) == PROOF_YES;
+    i = ADD(i, longer ? more : expr_max(c, more, less));
+  }
+  if (a->causal_mask) same = same ? AND(same, LE(j, i)) : LE(j, i);
+  if (a->window_size.has) {
+    const Expr *near = GT(j, SUB(i, te_i64(lc, a->window_size.v)));
+    same = same ? AND(same, near) : near;
+  }
+  return same;
+}
+
+static bool attention(LowerCtx *lc, const nn_attention_attrs *a, Buffer *bias,
+                      const Sequences *seq) {
+  Context *c = lc->c;
   Buffer *q = te_arg(lc, 0), *k = te_arg(lc, 1), *v = te_arg(lc, 2);
   if (!te_need_equal(lc, q->shape[0], k->shape[0], "the batches of query and key") ||
       !te_need_equal(lc, q->shape[0], v->shape[0], "the batches of query and value") ||
@@ -338,23 +380,26 @@ bool lower_attention(LowerCtx *lc, Node *n) {
                           ? expr_float(c, acc, a->scale.v)
                           : DIV(expr_float(c, acc, 1), F1(sqrt, te_cast(c, acc, q->shape[3])));
   const Expr *x = MUL(te_load(lc, s, lc->ax), scale);
-  if (te_has_arg(lc, 3)) x = ADD(x, te_cast(c, acc, te_load_bcast(lc, te_arg(lc, 3), lc->ax, 4)));
-  if (a->causal_mask) {
-    const Expr *seen = lc->ax[2];
-    if (!strcmp(a->causal_mask, "BottomRight")) seen = ADD(seen, SUB(lk, lq));
-    x = SEL(LE(lc->ax[3], seen), x, expr_float(c, acc, -(double)INFINITY));
-  }
+  if (bias) x = ADD(x, te_cast(c, acc, te_load_bcast(lc, bias, lc->ax, 4)));
+  const Expr *seen = sees(lc, a, seq, lc->ax[2], lc->ax[3], lq, lk);
+  const Expr *never = expr_float(c, acc, -(double)INFINITY), *zero = expr_float(c, acc, 0);
+  if (seen) x = SEL(seen, x, never);
+  /* A query may see no key at all: its result is 0. */
+  bool none = seq || a->window_size.has;
   TeAxes t;
   int64_t last = 3;
   te_axes_init(lc, &t, te_spatial_end(lc, x), (IntList){1, &last}, false);
   Buffer *m = greatest(lc, &t, "T_softmax_maxelem");
   te_spatial_begin(lc, "T_softmax_exp", score, 4, acc);
   const Expr *d = SUB(te_load(lc, t.x, lc->ax), te_axes_result(lc, &t, m, lc->ax));
-  Buffer *e = te_spatial_end(lc, F1(exp, d));
+  d = F1(exp, d);
+  if (none) d = SEL(EQ(te_axes_result(lc, &t, m, lc->ax), never), zero, d);
+  Buffer *e = te_spatial_end(lc, d);
   te_axes_begin(lc, &t, "T_softmax_expsum", acc);
   Buffer *sum = te_reduce_end(lc, TE_SUM, te_axes_load(lc, &t, e));
   te_spatial_begin(lc, "T_softmax_norm", score, 4, acc);
-  Buffer *p = te_spatial_end(lc, DIV(te_load(lc, e, lc->ax), te_axes_result(lc, &t, sum, lc->ax)));
+  const Expr *all = te_axes_result(lc, &t, sum, lc->ax), *part = DIV(te_load(lc, e, lc->ax), all);
+  Buffer *p = te_spatial_end(lc, none ? SEL(EQ(all, zero), zero, part) : part);
   uint32_t ndim;
   const Expr *const *shape = te_result_shape(lc, 0, &ndim);
   te_reduce_begin(lc, "T_attention", shape, 4, acc, &lk, 1);
@@ -370,4 +415,50 @@ bool lower_attention(LowerCtx *lc, Node *n) {
   te_result_begin(lc, 0, "compute");
   te_out_value(lc, te_load(lc, o, lc->ax));
   return true;
+}
+
+bool lower_attention(LowerCtx *lc, Node *n) {
+  return attention(lc, n->attrs, te_has_arg(lc, 3) ? te_arg(lc, 3) : NULL, NULL);
+}
+
+/* ---- attention over sequences of different lengths ---- */
+/* The operands after query, key, value: seqstart_q, seqstart_k, max_seqlen_q, max_seqlen_k, or (as
+ * the Python function has it) seqstart_q, max_seqlen_q, seqstart_k, max_seqlen_k; seqstart_k may be
+ * absent. The greatest lengths say nothing that the starts don't. */
+static uint32_t starts_of_keys(const Node *n) {
+  for (uint32_t i = 4; i < n->nin && i < 6; i++)
+    if (node_has_in(n, i) && node_in(n, i)->sinfo->ndim == 1) return i;
+  return 3;
+}
+
+const SInfo *infer_attention_var_len(InferCtx *ic, Node *n) {
+  uint32_t at[2] = {3, starts_of_keys(n)};
+  for (int i = 0; i < 2; i++) {
+    const SInfo *s = infer_tensor_arg(ic, n, at[i]);
+    if (!s || !infer_need_int(ic, n, at[i], s)) return NULL;
+    if (s->ndim >= 0 && s->ndim != 1)
+      return infer_error(ic, n, (int)at[i], "expected rank 1 for '%s' but got %s",
+                         infer_arg_name(ic, n, at[i]), infer_shape_text(ic, s));
+  }
+  return infer_attention_of(ic, n, false);
+}
+
+/* How many of the starts lie at or before each position. */
+static Buffer *begun(LowerCtx *lc, Buffer *start, const Expr *len) {
+  Context *c = lc->c;
+  te_reduce_begin(lc, "T_begun", &len, 1, DT_I64, start->shape, 1);
+  const Expr *s = te_cast(c, DT_I64, te_load(lc, start, &lc->ax[1]));
+  return te_reduce_end(lc, TE_SUM, te_cast(c, DT_I64, LE(s, lc->ax[0])));
+}
+
+bool lower_attention_var_len(LowerCtx *lc, Node *n) {
+  Context *c = lc->c;
+  Sequences s = {.start_q = te_arg(lc, 3), .start_k = te_arg(lc, starts_of_keys(n))};
+  if (!te_need_equal(lc, s.start_q->shape[0], s.start_k->shape[0], "the numbers of sequences") ||
+      !te_need_equal(lc, te_arg(lc, 0)->shape[0], te_i64(lc, 1), "the batch and 1"))
+    return false;
+  te_assert(lc, GE(s.start_q->shape[0], te_i64(lc, 2)), "there is no sequence");
+  s.begun_q = begun(lc, s.start_q, te_arg(lc, 0)->shape[1]);
+  s.begun_k = begun(lc, s.start_k, te_arg(lc, 1)->shape[1]);
+  return attention(lc, n->attrs, NULL, &s);
 }

@@ -69,6 +69,11 @@ static bool is_vague(const SInfo *s) {
 /* What came before may know more of its shape now than it did when the text was read: a result
  * whose shape depends on data got dims of its own. */
 static bool learn_shape(Legalize *x, Node *n) {
+  for (uint32_t i = 0; i < n->nin; i++) {
+    Node *d = node_in(n, i);
+    if (!d->block && (d->op == OP_TUPLE || d->op == OP_TUPLE_GET) && !learn_shape(x, d))
+      return false;
+  }
   if (!is_vague(n->sinfo) || n->op == OP_IF || n->op == OP_FUNC || n->op == OP_CALL) return true;
   const SInfo *before = n->sinfo;
   if (!node_infer(x->pc->m, NULL, n)) return false;

@@ -251,7 +251,7 @@ def attention(q, k, v, bias=None, scale=None, mask=None):
     if bias is not None:
         s = s + bias
     if mask:
-        off = s.shape[3] - s.shape[2] if mask == "BottomRight" else 0
+        off = abs(s.shape[3] - s.shape[2]) if mask == "BottomRight" else 0
         s = np.where(np.arange(s.shape[3]) <= np.arange(s.shape[2])[:, None] + off, s, -np.inf)
     return np.einsum("bhqk,bkhd->bqhd", softmax(s), v)
 
@@ -267,6 +267,19 @@ def attentions(Case):
         out.append(Case("attention", "R.nn.attention_bias({q}, {k}, {v}, {c})", {**ins, "c": c}, rounded(attention, q, k, v, c), TOL[dtype], sym=names))
         for mask in ("TopLeft", "BottomRight"):
             out.append(Case("attention", f"R.nn.attention({{q}}, {{k}}, {{v}}, causal_mask=\"{mask}\")", ins, rounded(lambda q, k, v: attention(q, k, v, mask=mask), q, k, v), TOL[dtype], sym=names))
+        short = {"q": real((2, 9, 4, 8), dtype), "k": k, "v": v}
+        out.append(Case("attention", "R.nn.attention({q}, {k}, {v}, causal_mask=\"BottomRight\")", short, rounded(lambda q, k, v: attention(q, k, v, mask="BottomRight"), *short.values()), TOL[dtype], sym=names))
+        near = np.arange(7) > np.arange(5)[:, None] - 2
+        out.append(Case("attention", "R.nn.attention({q}, {k}, {v}, causal_mask=\"TopLeft\", window_size=2)", ins, rounded(lambda q, k, v: attention(q, k, v, np.where(near, 0, -np.inf), mask="TopLeft"), q, k, v), TOL[dtype], sym=names))
+        sq, sk = np.int32([0, 2, 2, 5]), np.int32([0, 3, 4, 7])
+        lens = {"q": (None, "n", None, None), "k": (None, "m", None, None), "v": (None, "m", None, None), "s": ("w",), "t": ("w",), "g": (), "h": ()}
+        parts = {"q": q[:1], "k": k[:1], "v": v[:1], "s": sq, "t": sk, "g": np.int32(3), "h": np.int32(3)}
+        for mask in (None, "TopLeft", "BottomRight"):
+            seqs = lambda q, k, v: np.concatenate([attention(q[:, a:b], k[:, c:d], v[:, c:d], mask=mask) for a, b, c, d in zip(sq, sq[1:], sk, sk[1:])], 1)
+            want = rounded(seqs, q[:1], k[:1], v[:1])
+            text = "None" if mask is None else f"\"{mask}\""
+            for args in ("{s}, {t}, {g}, {h}", "{s}, {g}, {t}, {h}"):
+                out.append(Case("attention", f"R.nn.attention_var_len({{q}}, {{k}}, {{v}}, {args}, causal_mask={text})", parts, want, TOL[dtype], sym=lens))
         k2, v2 = real((2, 7, 2, 8), dtype), real((2, 7, 2, 6), dtype)
         out.append(Case("attention", "R.nn.attention({q}, {k}, {v})", {"q": q, "k": k2, "v": v2}, rounded(attention, q, k2, v2), TOL[dtype], sym=names))
     return out
