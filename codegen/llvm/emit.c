@@ -65,14 +65,14 @@ bool codegen_emit(Module *m, const Target *t, const CodegenOptions *o, char **ou
     case CODE_BITCODE: buf = LLVMWriteBitcodeToMemoryBuffer(cg.mod); break;
     }
   }
+  ok = ok && !cg.failed;
+  cg_dispose(&cg); /* before the copy: constants may be large */
+  LLVMDisposeTargetMachine(machine);
   if (buf) {
     *size = LLVMGetBufferSize(buf);
     *out = copy_out(LLVMGetBufferStart(buf), *size);
     LLVMDisposeMemoryBuffer(buf);
   }
-  ok = ok && !cg.failed;
-  cg_dispose(&cg);
-  LLVMDisposeTargetMachine(machine);
   return ok;
 }
 

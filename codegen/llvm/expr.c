@@ -301,9 +301,9 @@ void fn_store(Fn *fn, const Buffer *b, const Expr *const *idx, LLVMValueRef valu
   if (first >= 0 && first < total) {
     if (first == 0) return;
     LLVMValueRef lanes = cg_iota(cg, LLVMInt32TypeInContext(cg->lc), (uint32_t)first);
-    value = first == 1 ? LLVMBuildExtractElement(fn->b, value, LLVMConstInt(cg->i64, 0, false), "")
-                       : LLVMBuildShuffleVector(fn->b, value, LLVMGetPoison(LLVMTypeOf(value)),
-                                                lanes, "");
+    value = first == 1
+                ? LLVMBuildExtractElement(fn->b, value, LLVMConstInt(cg->i64, 0, false), "")
+                : LLVMBuildShuffleVector(fn->b, value, LLVMGetPoison(LLVMTypeOf(value)), lanes, "");
     total = (uint32_t)first;
     pred = NULL;
   }

@@ -171,7 +171,48 @@ void kernel_define_all(Cg *cg) {
   cg->todo.n = 0;
 }
 
+/* Types that code can compute with. */
+static bool computable(DType d) {
+  switch (d.code) {
+  case DTYPE_INT:
+  case DTYPE_UINT:
+    return d.bits == 0 || d.bits == 8 || d.bits == 16 || d.bits == 32 || d.bits == 64;
+  case DTYPE_FLOAT: return d.bits == 16 || d.bits == 32 || d.bits == 64;
+  case DTYPE_BFLOAT: return d.bits == 16;
+  case DTYPE_BOOL:
+  case DTYPE_HANDLE: return true;
+  default: return false; /* float8 */
+  }
+}
+
+typedef struct {
+  Cg *cg;
+  Span span;
+} TypeScan;
+
+static bool check_node(const Expr *e, void *ctx) {
+  TypeScan *s = ctx;
+  if (computable(e->dtype)) return true;
+  cg_error(s->cg, s->span, "values of type %s can't be computed with in compiled code",
+           dtype_name(dtype_scalar(e->dtype)));
+  return false;
+}
+static void check_expr(const Expr *e, void *ctx) {
+  TypeScan *s = ctx;
+  if (!s->cg->failed) expr_walk(e, check_node, ctx);
+}
+static bool check_stmt(const Stmt *st, void *ctx) {
+  TypeScan *s = ctx;
+  if (st->span.file) s->span = st->span;
+  stmt_exprs(st, check_expr, ctx);
+  return !s->cg->failed;
+}
+
 static void define(Cg *cg, const PrimFunc *f, const Variant *v, LLVMValueRef llfn) {
+  TypeScan types = {cg, f->span};
+  stmt_walk(f->body, check_stmt, &types);
+  if (cg->failed) return;
+
   Fn in = {.cg = cg, .c = cg->c, .arena = arena_create(), .f = f, .v = v, .fn = llfn};
   Fn *fn = &in;
   fn->span = f->span;
