@@ -231,6 +231,7 @@ const SInfo *infer_quantize(InferCtx *ic, Node *n) {
   const SInfo *x = infer_tensor_arg(ic, n, 0);
   if (!x) return NULL;
   DType d = a->out_dtype, in = x->dtype;
+  if (x->ndim < 0) return infer_error(ic, n, 0, "the rank of the data must be known");
   bool small = dtype_is_int(d) && d.bits <= 16 && !dtype_is_bool(d);
   if (back ? !float_16_32(d) : !small && !is_float8(d))
     return infer_error(ic, n, -1, "out_dtype %s is not possible here", dtype_name(d));

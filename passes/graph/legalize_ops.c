@@ -81,12 +81,33 @@ static bool learn_shape(Legalize *x, Node *n) {
   return true;
 }
 
+/* s = R.tensor_to_shape(t) with no dims that could be named: a match_cast gives it some, so that
+ * what is made of s has a known shape. */
+static bool name_dims(Legalize *x, Node *n) {
+  const SInfo *s = n->sinfo;
+  if (n->op != OP_tensor_to_shape || s->kind != SINFO_SHAPE || s->ndim < 0 || s->dims) return true;
+  Context *c = x->pc->c;
+  const Expr **dims = ARENA_ARRAY(x->pc->m->arena, const Expr *, s->ndim + 1);
+  for (int32_t i = 0; i < s->ndim; i++) {
+    const char *hint = arena_printf(x->pc->m->arena, "%s_%d", n->name ? n->name : "shape", i);
+    dims[i] = var_create_dim(c, func_unique_name(n->func, hint))->expr;
+  }
+  Node *m = node_create(n->func, OP_MATCH_CAST, NULL, 0, n->span);
+  node_replace_uses(n, m);
+  node_set_ins(m, &n, 1);
+  m->annot = sinfo_shape(c, dims, (uint32_t)s->ndim);
+  m->is_output = n->is_output;
+  if (!node_infer(x->pc->m, NULL, m)) return false;
+  node_bind_after(n, m, NULL);
+  return true;
+}
+
 static bool legalize_seq(Legalize *x, Seq *s) {
   bool ok = true;
   for (BindingBlock *b = s->first; b; b = b->next)
     for (Node *n = b->first, *next; n; n = next) {
       next = n->next;
-      ok &= learn_shape(x, n);
+      ok &= learn_shape(x, n) && name_dims(x, n);
       if (node_is_operator(n) && !is_skipped(x, n)) ok &= legalize_node(x, n, &next);
       if (diags_full(x->pc->c->diags)) return false;
     }

@@ -120,6 +120,8 @@ int main(void) {
       GROUP(conv),
       GROUP(norm),
       GROUP(attn),
+      GROUP(einsum),
+      GROUP(loss),
       cmocka_unit_test(words_name_both_shapes),
       cmocka_unit_test(calls_substitute),
   };
