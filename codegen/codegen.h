@@ -14,12 +14,18 @@ typedef struct {
   bool debug, fast_math;
   bool profile; /* each kernel call is told to the runtime's hook */
   bool pic;
-  int jobs; /* -j: never changes a byte of the output */
+  const char *external; /* constants go to a file of this name (relative ones: see relaxrt.h), or
+                           NULL: into the object */
+  int jobs;             /* -j: never changes a byte of the output */
 } CodegenOptions;
 
 /* Emits the module (scheduled and planned) to memory: *out malloc'd, *size bytes. Returns false
  * after reporting an error. Deterministic. */
 bool codegen_emit(Module *m, const Target *t, const CodegenOptions *o, char **out, size_t *size);
+/* The same with the contents of the external file: *weights malloc'd, or NULL when it isn't needed.
+ */
+bool codegen_emit_weights(Module *m, const Target *t, const CodegenOptions *o, char **out,
+                          size_t *size, char **weights, size_t *weights_size);
 
 /* In-memory compilation for `relaxc run` (ORC). */
 typedef struct Jit Jit;

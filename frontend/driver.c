@@ -252,19 +252,30 @@ static bool write_code(Context *c, Module *m, const Options *o, const Target *ta
                        .profile = o->profile,
                        .pic = !o->no_pic,
                        .jobs = o->jobs};
+  if (o->external_weights) {
+    const char *base = o->output && strcmp(o->output, "-") != 0 ? stem(c->arena, o->output, false)
+                       : strcmp(input, "-") == 0                ? "stdin"
+                                                                : stem(c->arena, input, true);
+    co.external = arena_printf(c->arena, "%s.weights", base);
+  }
   if ((kinds & BIT(EMIT_HEADER)) &&
       !write_header(c, m, prefix, input, output_path(c, o, input, EMIT_HEADER)))
     return false;
   uint32_t libraries = BIT(EMIT_ARCHIVE) | BIT(EMIT_SHARED);
+  bool weights_written = false;
   for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
     bool wanted = kinds & BIT(codes[i].emit);
     bool linked = codes[i].emit == EMIT_OBJECT && (kinds & libraries);
     if (!wanted && !linked) continue;
-    char *bytes = NULL;
-    size_t size = 0;
+    char *bytes = NULL, *weights = NULL;
+    size_t size = 0, nweights = 0;
     co.kind = codes[i].code;
-    if (!codegen_emit(m, target, &co, &bytes, &size)) return false;
-    bool ok = !wanted || write_bytes(c, output_path(c, o, input, codes[i].emit), bytes, size);
+    if (!codegen_emit_weights(m, target, &co, &bytes, &size, &weights, &nweights)) return false;
+    /* The same for each kind of code: written once. */
+    bool ok = !weights || weights_written || write_bytes(c, co.external, weights, nweights);
+    weights_written = true;
+    free(weights);
+    ok = ok && (!wanted || write_bytes(c, output_path(c, o, input, codes[i].emit), bytes, size));
     if (ok && linked && (kinds & BIT(EMIT_ARCHIVE)))
       ok = link_archive(c, bytes, size, prefix, output_path(c, o, input, EMIT_ARCHIVE));
     if (ok && linked && (kinds & BIT(EMIT_SHARED)))

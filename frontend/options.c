@@ -271,8 +271,8 @@ static bool apply(Parser *p, OptionId id, const char *v, bool *done) {
   case OPT_WEIGHTS_MODE: {
     static const char *const modes[] = {"embed", "external"};
     if (!CHOICE(name, v, modes, &k)) return false;
-    return k == 0 ||
-           wrong("option '--weights-mode': external weights are not supported by this version");
+    o->external_weights = k == 1;
+    return true;
   }
   case OPT_PASSES: o->passes = v; return true;
   case OPT_LIST_PASSES: o->list_passes = true; return true;
@@ -471,6 +471,8 @@ static bool settle(Options *o) {
   if (o->command != COMMAND_COMPILE) return true;
   if (o->profile && o->no_threads)
     return wrong("'-fprofile' needs the runtime library, which '-fno-threads' leaves out");
+  if (o->external_weights && o->no_threads)
+    return wrong("external weights need the runtime library, which '-fno-threads' leaves out");
   if (!o->emit_given) pick_kind_by_suffix(o);
   bool several = o->inputs.n > 1;
   if (several && o->output) return wrong("'-o' can't name the outputs of several inputs");

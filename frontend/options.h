@@ -70,6 +70,7 @@ typedef struct {
   /* specialisation */
   VEC(BindOption) binds;
   const char *weights;
+  bool external_weights; /* --weights-mode=external */
   /* passes */
   const char *passes, *stop_after;
   StrVec only, print_before, print_after;

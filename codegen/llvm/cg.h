@@ -72,6 +72,8 @@ typedef struct Cg {
   Map consts;                              /* ConstData* -> global */
   Map hosts;                               /* Func* -> Host* (graph.c) */
   LLVMValueRef variant_slot, variant_pick; /* module.c: lazy choice of the variant */
+  Text weights;                            /* what goes to the external file, if there is one */
+  LLVMValueRef weights_file, weights_slot;
   LLVMDIBuilderRef di;
   LLVMMetadataRef di_file, di_unit;
 } Cg;
@@ -325,6 +327,8 @@ void cg_memcpy(Cg *cg, LLVMBuilderRef b, LLVMValueRef to, LLVMValueRef from, LLV
 /* Fails with ST_MEMORY when p is NULL (the runtime has set the message). */
 void fn_check_memory(Fn *fn, LLVMValueRef p);
 void entry_emit_all(Cg *cg);
+/* external.c: describes the weights file; all functions are emitted. */
+void external_close(Cg *cg);
 /* The index (i32) of the variant of this processor. */
 LLVMValueRef variant_index(Cg *cg, LLVMBuilderRef b);
 /* Fills the LLVM module with entries and functions; kernels are declared only. False after errors.

@@ -41,6 +41,11 @@ static LLVMMemoryBufferRef emit_machine(Cg *cg, LLVMTargetMachineRef machine,
 }
 
 bool codegen_emit(Module *m, const Target *t, const CodegenOptions *o, char **out, size_t *size) {
+  return codegen_emit_weights(m, t, o, out, size, NULL, NULL);
+}
+
+bool codegen_emit_weights(Module *m, const Target *t, const CodegenOptions *o, char **out,
+                          size_t *size, char **weights, size_t *weights_size) {
   Cg cg;
   LLVMTargetMachineRef machine = cg_machine(t, o, false);
   cg_init(&cg, m, t, o, false);
@@ -66,6 +71,11 @@ bool codegen_emit(Module *m, const Target *t, const CodegenOptions *o, char **ou
     }
   }
   ok = ok && !cg.failed;
+  if (weights) {
+    *weights_size = cg.weights.n;
+    *weights = cg.weights.n ? cg.weights.s : NULL;
+    if (*weights) cg.weights = (Text){0};
+  }
   cg_dispose(&cg); /* before the copy: constants may be large */
   LLVMDisposeTargetMachine(machine);
   if (buf) {

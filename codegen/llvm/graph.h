@@ -26,7 +26,9 @@ typedef struct Graph {
   const Dim *total;   /* bytes of workspace so far */
   LLVMValueRef *outs; /* output pointers */
   LLVMValueRef ws;
-  uint32_t branches; /* depth of branches */
+  bool wants_weights;   /* a constant of the function lies in the weights file */
+  LLVMValueRef weights; /* its address, then */
+  uint32_t branches;    /* depth of branches */
 } Graph;
 
 GVal *graph_value(Graph *g, Node *n);
@@ -40,5 +42,9 @@ GVal *graph_alloc(Graph *g, Node *n, uint32_t leaf, const SInfo *si);
 /* graph_call.c: OP_CALL, call_tir, packed functions. */
 GVal *graph_call(Graph *g, Node *n);
 bool graph_calls(const Node *n);
+/* external.c: constants in a file of their own. */
+bool external_wants(const Cg *cg, const ConstData *d);
+void external_open(Graph *g); /* at a function's start */
+LLVMValueRef external_const(Graph *g, const ConstData *d);
 
 #endif

@@ -75,6 +75,7 @@ void cg_init(Cg *cg, Module *m, const Target *t, const CodegenOptions *o, bool j
 void cg_dispose(Cg *cg) {
   if (cg->mod) LLVMDisposeModule(cg->mod);
   if (cg->lc) LLVMContextDispose(cg->lc);
+  text_free(&cg->weights);
   arena_free(cg->arena);
 }
 
@@ -196,6 +197,7 @@ bool cg_build_hosts(Cg *cg) {
   debug_begin(cg);
   entry_emit_all(cg);
   host_define_all(cg);
+  external_close(cg);
   return !cg->failed;
 }
 
