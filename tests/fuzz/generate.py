@@ -218,6 +218,8 @@ class Generator:
         if visible:
             outs = [v for v in outs if not any(self.hidden(f, d) for d in v.dims)] or f.params[:1]
         f.outs = outs[:6]
+        if self.rng.random() < 0.2:  # a parameter, a value twice
+            f.outs.append(self.rng.choice(self.rng.choice([f.params, f.outs])))
 
     def steps(self, f, steps):
         done = tries = 0
@@ -240,6 +242,8 @@ class Generator:
             d = rng.choice(own)
             s = rng.random()
             return d if s < 0.6 else d + rng.randint(1, 3) if s < 0.8 else d * rng.randint(2, 3)
+        if r > 0.97:
+            return as_dim(0, self.sizes)
         return as_dim(rng.choice([1, 1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33, 48, 64, 100, 128]), self.sizes)
 
     def dims(self, f, rank):
@@ -929,6 +933,8 @@ def op_call(g, f):
     g.steps(h, rng.randint(1, 4))
     h.dataflow = rng.random() < 0.5
     # What the steps made into parameters comes from the caller.
+    if any(g.hidden(f, d.subst(back)) for p in h.params[first:] for d in p.dims if d.names() <= set(back)):
+        return None
     for p in h.params[first:]:
         v = g.param(f, p.dtype, [d.subst(back) for d in p.dims], p.bound, p.grain)
         args.append(v)
@@ -953,6 +959,47 @@ def op_call(g, f):
     return outs[0]
 
 
+def op_create(g, f):
+    rng = g.rng
+    dims = g.dims(f, rng.randint(0, 3))
+    dtype = g.dtype()
+    kind = rng.choice(["zeros", "ones", "full", "arange", "eye", "const", "like"])
+    if kind in ("zeros", "ones"):
+        return g.bind(f, f'R.{kind}({shape_text_call(dims)}, "{dtype}")', [], dtype, dims, 1.0, 0)
+    if kind == "full" and dtype != "bool":
+        return g.bind(f, f'R.full({shape_text_call(dims)}, R.const(2, "float32"), "{dtype}")', [], dtype, dims, 2.0, 0)
+    if kind == "arange":
+        d = g.dim(f)
+        dtype = rng.choice(["int64", "float32", "int32"])
+        return g.bind(f, f'R.arange({d.text()}, dtype="{dtype}")', [], dtype, [d], max(max(d.vals), 1), 0)
+    if kind == "const" and dtype not in ("uint8", "bool"):
+        n = rng.randint(1, 5)
+        v = [rng.randint(-4, 4) for _ in range(n)]
+        return g.bind(f, f'R.const({v}, "{dtype}")', [], dtype, [as_dim(n, g.sizes)], 4.0, 0)
+    x = g.pick(f)
+    if kind == "like" and x is not None:
+        return g.bind(f, f"R.{rng.choice(['zeros_like', 'ones_like'])}({{{x.name}}})", [x.name], x.dtype, x.dims, 1.0, 0)
+    return None
+
+
+def shape_text_call(dims):
+    return f"R.shape([{', '.join(d.text() for d in dims)}])"
+
+
+def op_tuple(g, f):
+    x, y = g.pick(f), g.pick(f)
+    if x is None or y is None:
+        return None
+    v = Val(g.name("v"), x.dtype, x.dims, x.bound, x.grain)
+    w = Val(g.name("v"), y.dtype, y.dims, y.bound, y.grain)
+    t = g.name("t")
+    text = f"{t} = ({{{x.name}}}, ({{{y.name}}},))\n{{out0}} = {t}[0]\n{t}_1 = {t}[1]\n{{out1}} = {t}_1[0]"
+    if g.rng.random() < 0.3:
+        text = f"{{out0}} = {{{x.name}}}\n{{out1}} = {{{y.name}}}"
+    f.bindings.append(Binding(text, [x.name, y.name], [v, w]))
+    return v
+
+
 def op_tir(g, f):
     import loops
     return loops.op_tir(g, f)
@@ -960,4 +1007,4 @@ def op_tir(g, f):
 
 KINDS = [(op_unary, 8), (op_binary, 12), (op_where, 2), (op_astype, 3), (op_reduce, 6), (op_scan, 2), (op_matmul, 6),
          (op_matmul_head, 2), (op_move, 10), (op_slice, 4), (op_join, 4), (op_split, 2), (op_take, 3), (op_norm, 4),
-         (op_window, 3), (op_if, 1), (op_call, 2), (op_tir, 9)]
+         (op_window, 4), (op_if, 1), (op_call, 2), (op_tir, 9), (op_create, 2), (op_tuple, 1)]

@@ -415,7 +415,7 @@ def report(tester, program, f, mode, failure, keep, seed):
 def choose_modes(rng, ways):
     """A level interpreted from its text, native code, and others."""
     text = rng.choice([m for m in SUPPORTED if "-eval" in m])
-    code = rng.choice([m for m in SUPPORTED if m in ("O2", "v2", "v3", "v4")])
+    code = rng.choice([m for m in SUPPORTED + ["v4"] if m in ("O2", "v2", "v3", "v4", "weights")])
     return [text, code] + rng.sample([m for m in SUPPORTED if m not in (text, code)], ways)
 
 
@@ -438,11 +438,13 @@ def one_seed(relaxc, seed, args, known):
             except Failure as e:
                 funcs.remove(f)
                 alone = tester.try_function(program, f, None)
-                if alone:
+                tester.source(program, program.funcs)
+                if not alone:
+                    print(f"seed {seed}, {f.name}: the interpreter, only together: {e}", flush=True)
+                    failed += 1
+                else:
                     failed += 1
                     report(tester, program, f, None, alone, args.keep, seed)
-        if failed == 0 and len(funcs) < len(program.funcs):
-            failed += 1
         for mode in modes:
             try:
                 bad = tester.check(program, funcs, mode, refs) if funcs else []
@@ -478,8 +480,11 @@ def main():
     ap.add_argument("--ways", type=int, default=1, help="how many modes of each program beside two")
     ap.add_argument("--functions", type=int, default=4)
     ap.add_argument("--steps", type=int, default=14)
+    ap.add_argument("--kinds", default=None, help="only these kinds of operators: matmul,tir,...")
     ap.add_argument("--print", action="store_true", help="print the program of the seed and exit")
     args = ap.parse_args()
+    if args.kinds:
+        generate.KINDS[:] = [(k, w) for k, w in generate.KINDS if k.__name__[3:] in args.kinds.split(",")]
     if args.print:
         print(generate.Generator(args.seed).program(args.functions, args.steps).text())
         return 0
