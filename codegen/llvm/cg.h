@@ -217,6 +217,9 @@ const Dim *dim_resolve(Fn *fn, const Dim *d);
 /* i64. */
 LLVMValueRef dim_value(Fn *fn, const Dim *d);
 LLVMValueRef fn_index(Fn *fn, const Expr *e);
+/* Has it a part that is no sum of products (and may read memory)? Such a value is computed where it
+ * is needed, never moved or remembered. */
+bool dim_has_opaque(const Dim *d);
 /* Is e an integer expression of index variables and constants only? */
 bool fn_is_index(Fn *fn, const Expr *e);
 /* Pointer to element `off` (resolved) of memory at `data`, elements of `bytes`. */
@@ -243,6 +246,8 @@ void fn_return(Fn *fn, LLVMValueRef status);
 /* Goes on only if the i32 status is 0, else returns it. */
 void fn_check_status(Fn *fn, LLVMValueRef status);
 /* Formats a message and returns code when cond (i1) holds. fmt is printf's. */
+/* Memory that was pushed on one branch only is popped where the function returns, if it was. */
+void fn_keep_maybe(Fn *fn, LLVMValueRef p);
 void fn_fail_if(Fn *fn, LLVMValueRef cond, int code, const char *fmt, LLVMValueRef const *args,
                 uint32_t n);
 LLVMValueRef fn_alloca(Fn *fn, LLVMTypeRef t, uint64_t count, uint32_t align);

@@ -162,17 +162,6 @@ static LLVMValueRef load_cached(Fn *fn, const Buffer *b, const Offset *o, LLVMTy
   return v;
 }
 
-/* Does the Dim hold an opaque atom (may read memory)? Then it is no key of the load cache. */
-static bool has_opaque(const Dim *d) {
-  for (uint32_t i = 0; i < d->n; i++)
-    for (uint32_t k = 0; k < d->terms[i].n; k++) {
-      const DimAtom *a = d->terms[i].atoms[k];
-      if (a->kind == ATOM_OPAQUE) return true;
-      if (a->kind != ATOM_VAR && (has_opaque(a->a) || has_opaque(a->b))) return true;
-    }
-  return false;
-}
-
 LLVMValueRef fn_load(Fn *fn, const Buffer *b, const Expr *const *idx, DType d, LLVMValueRef pred) {
   Cg *cg = fn->cg;
   Cells *k = cells_of(fn, b);
@@ -202,7 +191,7 @@ LLVMValueRef fn_load(Fn *fn, const Buffer *b, const Expr *const *idx, DType d, L
     pred = NULL;
   }
   if (o.lanes != total && total > 1) bug("lanes of a load of '%s' disagree", b->name);
-  bool opaque = has_opaque(o.base);
+  bool opaque = dim_has_opaque(o.base);
   if (total <= 1) {
     if (!pred) return from_mem(fn, d, load_cached(fn, b, &o, one, bytes, opaque));
     LLVMBasicBlockRef from = LLVMGetInsertBlock(fn->b);
@@ -674,7 +663,7 @@ static LLVMValueRef unary_not(Fn *fn, const Expr *e) {
 /* Is e's Dim something simpler than "opaque e"? */
 static bool dim_helps(Fn *fn, const Expr *e) {
   const Dim *d = expr_dim(fn->c, e);
-  return !has_opaque(d);
+  return !dim_has_opaque(d);
 }
 
 static LLVMValueRef emit(Fn *fn, const Expr *e) {

@@ -309,19 +309,22 @@ static const Dim *reserve(Graph *g, const Dim *bytes) {
   return at;
 }
 
+void graph_keep(Graph *g, LLVMValueRef p) {
+  if (g->branches)
+    fn_keep_maybe(g->fn, p);
+  else
+    vec_push(g->fn->arena, &g->fn->heap, p);
+}
+
 static LLVMValueRef workspace_at(Graph *g, const Dim *at, const Dim *bytes) {
   Fn *fn = g->fn;
   if (at) {
     LLVMValueRef off = dim_value(fn, at);
     return LLVMBuildInBoundsGEP2(fn->b, g->cg->i8, g->ws, &off, 1, "");
   }
-  if (g->branches) {
-    cg_error(g->cg, fn->span, "memory whose size depends on data can't be allocated in a branch");
-    return LLVMGetUndef(g->cg->ptr);
-  }
   LLVMValueRef p = cg_scratch_push(g->cg, fn->b, dim_value(fn, bytes));
   fn_check_memory(fn, p);
-  vec_push(fn->arena, &fn->heap, p);
+  graph_keep(g, p);
   return p;
 }
 

@@ -37,6 +37,8 @@ void gval_flatten(Graph *g, GVal *v, GVals *out);
 uint32_t sinfo_leaves(const SInfo *si);
 /* Run-time extent of dim i of a tensor value, or value i of a shape. */
 LLVMValueRef gval_dim(Graph *g, GVal *v, uint32_t i);
+/* Memory pushed here is popped where the function returns, also if this is in a branch. */
+void graph_keep(Graph *g, LLVMValueRef p);
 /* Memory for leaf `leaf` of node n, of tensor type si: an output buffer or workspace. */
 GVal *graph_alloc(Graph *g, Node *n, uint32_t leaf, const SInfo *si);
 /* graph_call.c: OP_CALL, call_tir, packed functions. */

@@ -168,16 +168,12 @@ static LLVMValueRef array_at(Graph *g, LLVMValueRef p, int64_t i) {
 }
 
 /* Memory that someone allocated with rx_alloc becomes scratch of this function. */
-static LLVMValueRef adopt(Graph *g, Node *n, LLVMValueRef data, LLVMValueRef bytes) {
+static LLVMValueRef adopt(Graph *g, LLVMValueRef data, LLVMValueRef bytes) {
   Fn *fn = g->fn;
   Cg *cg = g->cg;
-  if (g->branches) {
-    cg_error(cg, n->span, "a result whose shape depends on data can't be used in a branch");
-    return data;
-  }
   LLVMValueRef p = cg_scratch_push(cg, fn->b, bytes);
   fn_check_memory(fn, p);
-  vec_push(fn->arena, &fn->heap, p);
+  graph_keep(g, p);
   cg_memcpy(cg, fn->b, p, data, bytes);
   LLVMTypeRef t = cg_fn_type(cg->void_t, &cg->ptr, 1, false);
   LLVMBuildCall2(fn->b, t, cg_extern(cg, cg_has_runtime(cg) ? "rx_free" : "free", t), &data, 1, "");
@@ -263,7 +259,7 @@ static GVal *call_func(Graph *g, Node *n, const Func *f) {
         v->dims[d] = LLVMBuildLoad2(fn->b, cg->i64, array_at(g, slot, d + 1), "");
         size = cg_mul(fn->b, size, v->dims[d]);
       }
-      v->ptr = adopt(g, n, LLVMBuildLoad2(fn->b, cg->ptr, slot, ""), size);
+      v->ptr = adopt(g, LLVMBuildLoad2(fn->b, cg->ptr, slot, ""), size);
     } else if (v->si->kind == SINFO_PRIM) {
       LLVMTypeRef t = cg_mem_type(cg, v->si->dtype);
       v->prim = LLVMBuildLoad2(fn->b, t, v->ptr, "");
@@ -433,7 +429,7 @@ static GVal *call_packed(Graph *g, Node *n, const char *name) {
     v->dims[d] = LLVMBuildLoad2(fn->b, cg->i64, array_at(g, shape, d), "");
     bytes = cg_mul(fn->b, bytes, v->dims[d]);
   }
-  v->ptr = adopt(g, n, LLVMBuildLoad2(fn->b, cg->ptr, out[0], ""), bytes);
+  v->ptr = adopt(g, LLVMBuildLoad2(fn->b, cg->ptr, out[0], ""), bytes);
   return v;
 }
 

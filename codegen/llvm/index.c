@@ -330,6 +330,16 @@ LLVMValueRef dim_value(Fn *fn, const Dim *d) {
   return dim_emit(fn, dim_resolve(fn, d));
 }
 
+bool dim_has_opaque(const Dim *d) {
+  for (uint32_t i = 0; i < d->n; i++)
+    for (uint32_t k = 0; k < d->terms[i].n; k++) {
+      const DimAtom *a = d->terms[i].atoms[k];
+      if (a->kind == ATOM_OPAQUE) return true;
+      if (a->kind != ATOM_VAR && (dim_has_opaque(a->a) || dim_has_opaque(a->b))) return true;
+    }
+  return false;
+}
+
 bool fn_is_index(Fn *fn, const Expr *e) {
   if (!dtype_is_sint(e->dtype) || e->dtype.lanes != 1 || e->dtype.bits < 32) return false;
   switch ((ExprKind)e->kind) {

@@ -31,7 +31,22 @@ LLVMValueRef fn_alloca(Fn *fn, LLVMTypeRef t, uint64_t count, uint32_t align) {
 /* ---- leaving ---- */
 
 static void pop_heap(Fn *fn, uint32_t down_to) {
-  for (uint32_t i = fn->heap.n; i-- > down_to;) cg_scratch_pop(fn->cg, fn->b, fn->heap.at[i]);
+  for (uint32_t i = fn->heap.n; i-- > down_to;) {
+    LLVMValueRef p = fn->heap.at[i];
+    if (LLVMIsAAllocaInst(p)) p = LLVMBuildLoad2(fn->b, fn->cg->ptr, p, "");
+    cg_scratch_pop(fn->cg, fn->b, p);
+  }
+}
+
+void fn_keep_maybe(Fn *fn, LLVMValueRef p) {
+  LLVMValueRef slot = fn_alloca(fn, fn->cg->ptr, 1, 8);
+  LLVMBasicBlockRef here = LLVMGetInsertBlock(fn->b);
+  LLVMPositionBuilderBefore(fn->b, fn->entry_end);
+  LLVMBuildStore(fn->b, LLVMConstNull(fn->cg->ptr), slot);
+  LLVMPositionBuilderAtEnd(fn->b, here);
+  debug_again(fn);
+  LLVMBuildStore(fn->b, p, slot);
+  vec_push(fn->arena, &fn->heap, slot);
 }
 
 /* All returns that have nothing to pop meet in one block: entries and kernels have many checks. */
@@ -320,11 +335,22 @@ static void counted_loop(Fn *fn, const Stmt *s, const Dim *min, LLVMValueRef min
   fn_merge(fn, exit, out.at, out.n, l->nlive);
 }
 
+/* The Dim of a loop bound. One that reads memory is read now, once: it stands for a new variable,
+ * as Dims are evaluated whenever and wherever they are needed. */
+static const Dim *index_dim(Fn *fn, const Expr *e) {
+  const Dim *d = dim_resolve(fn, expr_dim(fn->c, e));
+  if (!dim_has_opaque(d)) return d;
+  fn_memo_push(fn);
+  Var *v = var_create(fn->c, "bound", DT_I64);
+  fn_bind(fn, v, (Binding){.idx = dim_value(fn, d), .level = fn->level});
+  fn_memo_pop(fn);
+  return dim_var(fn->c, v);
+}
+
 /* The body as a function over a range, run by the runtime's threads. */
 static void parallel_loop(Fn *fn, const Stmt *s) {
   Cg *cg = fn->cg;
-  const Dim *extent = dim_resolve(fn, expr_dim(fn->c, s->loop.extent));
-  const Dim *min = dim_resolve(fn, expr_dim(fn->c, s->loop.min));
+  const Dim *extent = index_dim(fn, s->loop.extent), *min = index_dim(fn, s->loop.min);
   LLVMValueRef n = dim_value(fn, extent);
   LLVMTypeRef types[3] = {cg->ptr, cg->i64, cg->i64};
   Fn in = {.cg = cg, .c = fn->c, .arena = fn->arena, .f = fn->f, .v = fn->v, .parent = fn};
@@ -383,12 +409,12 @@ static void for_loop(Fn *fn, const Stmt *s) {
     }
     return;
   }
-  if (s->loop.kind == FOR_PARALLEL && fn->cg->target->threads && !fn->parent && !s->loop.step) {
+  bool parallel = s->loop.kind == FOR_PARALLEL && fn->cg->target->threads && !fn->parent;
+  if (parallel && !s->loop.step && !has_jump(s->loop.body)) {
     parallel_loop(fn, s);
     return;
   }
-  const Dim *dmin = dim_resolve(fn, expr_dim(fn->c, s->loop.min));
-  const Dim *ext = dim_resolve(fn, expr_dim(fn->c, s->loop.extent));
+  const Dim *dmin = index_dim(fn, s->loop.min), *ext = index_dim(fn, s->loop.extent);
   LLVMValueRef min_v = dim_value(fn, dmin);
   LLVMValueRef end_v = dim_value(fn, dim_add(fn->c, dmin, ext));
   int64_t k;
@@ -561,11 +587,7 @@ static void let_stmt(Fn *fn, const Var *v, const Expr *e) {
   Cg *cg = fn->cg;
   if (dtype_is_sint(v->dtype) && fn_is_index(fn, e)) {
     const Dim *d = dim_resolve(fn, expr_dim(fn->c, e));
-    bool opaque = false;
-    for (uint32_t i = 0; i < d->n; i++)
-      for (uint32_t k = 0; k < d->terms[i].n; k++)
-        opaque |= d->terms[i].atoms[k]->kind == ATOM_OPAQUE;
-    if (!opaque) {
+    if (!dim_has_opaque(d)) {
       fn_bind(fn, v, (Binding){.def = d, .level = fn->level});
       return;
     }
