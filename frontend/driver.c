@@ -112,9 +112,18 @@ static bool make_bindings(Context *c, Module *m, const Options *o, PassBindings 
   return true;
 }
 
+/* The pipeline with checks of indices before loops are transformed. */
+static const char *with_checks(Arena *a, const char *passes) {
+  const char *at = strstr(passes, pass_table[PASS_schedule_tir].name);
+  if (!at) return passes;
+  return arena_printf(a, "%.*s%s, %s", (int)(at - passes), passes,
+                      pass_table[PASS_instrument_bound_checkers].name, at);
+}
+
 bool driver_passes(Context *c, Module *m, const Options *o, const Target *t, const char *passes,
                    const char *stop_after, uint32_t *state) {
   PassBindings bindings;
+  if (o->check_bounds) passes = with_checks(c->arena, passes ? passes : pipeline_default(o->level));
   if (!make_bindings(c, m, o, &bindings)) return false;
   PipelineOptions po = {
       .pipeline = passes,

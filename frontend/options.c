@@ -258,6 +258,12 @@ static bool apply(Parser *p, OptionId id, const char *v, bool *done) {
     o->level = *v - '0';
     return true;
   }
+  case OPT_SANITIZE: {
+    static const char *const checks[] = {"bounds"};
+    if (!CHOICE(name, v, checks, &k)) return false;
+    o->check_bounds = true;
+    return true;
+  }
   case OPT_DEBUG: o->debug = true; return true;
   case OPT_TARGET: o->target = v; return true;
   case OPT_MARCH: o->march = v; return true;

@@ -64,7 +64,7 @@ typedef struct {
   const char *deps_file, *deps_target;
   /* code */
   int level;
-  bool debug, no_threads, fast_math, no_pic, profile;
+  bool debug, no_threads, fast_math, no_pic, profile, check_bounds;
   const char *target, *march, *mattr;
   int jobs;
   /* specialisation */

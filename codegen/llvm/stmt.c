@@ -676,7 +676,9 @@ void fn_stmt(Fn *fn, const Stmt *s) {
   case STMT_ASSERT: {
     LLVMValueRef c = condition(fn, s->assert_.cond);
     LLVMValueRef msg = cg_string(fn->cg, s->assert_.message ? s->assert_.message : "");
-    fn_fail_if(fn, LLVMBuildNot(fn->b, c, ""), ST_MATCH, "assertion failed: %s", &msg, 1);
+    bool index = s->assert_.kind && strcmp(s->assert_.kind, "IndexError") == 0;
+    fn_fail_if(fn, LLVMBuildNot(fn->b, c, ""), index ? ST_INDEX : ST_MATCH,
+               index ? "%s" : "assertion failed: %s", &msg, 1);
     return;
   }
   case STMT_EVAL:
