@@ -357,7 +357,7 @@ void dl_define_runtime(Cg *cg) {
   LLVMSetInitializer(g, LLVMConstNull(text));
   LLVMSetLinkage(g, LLVMInternalLinkage);
   /* Any number of such objects may be loaded into a running program; a linked one relaxes this. */
-  LLVMSetThreadLocalMode(g, LLVMInitialExecTLSModel);
+  LLVMSetThreadLocalMode(g, LLVMGeneralDynamicTLSModel);
   LLVMTypeRef get = cg_fn_type(cg->ptr, NULL, 0, false);
   static const char *const names[2] = {"rx_error_buffer", "rx_error"};
   for (int i = 0; i < 2; i++) {
