@@ -9,6 +9,7 @@
 #include "codegen/llvm/cg.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 static bool has_half(const Cg *cg, const Variant *v) {
   if (strncmp(cg->target->triple, "aarch64", 7) == 0 ||
@@ -20,11 +21,12 @@ static bool has_half(const Cg *cg, const Variant *v) {
 static LLVMValueRef konst(LLVMTypeRef t, uint64_t v) {
   /* Splat of an integer constant over t. */
   if (LLVMGetTypeKind(t) != LLVMVectorTypeKind) return LLVMConstInt(t, v, false);
-  LLVMValueRef at[1024];
   unsigned n = LLVMGetVectorSize(t);
-  if (n > 1024) bug("a vector of %u lanes", n);
+  LLVMValueRef *at = xmalloc(n * sizeof *at);
   for (unsigned i = 0; i < n; i++) at[i] = LLVMConstInt(LLVMGetElementType(t), v, false);
-  return LLVMConstVector(at, n);
+  LLVMValueRef r = LLVMConstVector(at, n);
+  free(at);
+  return r;
 }
 
 LLVMValueRef half_to_f32(Cg *cg, LLVMBuilderRef b, const Variant *v, DType d, LLVMValueRef x) {
