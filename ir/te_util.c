@@ -140,6 +140,11 @@ const Expr *te_int_div(Context *c, ExprKind kind, const Expr *a, const Expr *b) 
   return SEL(by0, zero, SEL(neg, rest ? zero : SUB(zero, a), r));
 }
 
+const Expr *te_axis_div(Context *c, ExprKind kind, const Expr *at, const Expr *extent) {
+  if (expr_is_int(extent, 0)) return extent;
+  return expr_binary(c, kind, at, extent);
+}
+
 /* ---- elementwise stages ---- */
 static const Expr *prim_value(LowerCtx *lc, uint32_t i) {
   const Expr *e = node_in(lc->node, i)->sinfo->value;

@@ -234,7 +234,8 @@ bool lower_group_norm(LowerCtx *lc, Node *n) {
   te_result_begin(lc, 0, NULL);
   const Expr *at[TE_MAX_RANK];
   for (uint32_t i = 0, o = 0; i < b->ndim; i++)
-    if (!gone[i]) at[o++] = i == channel ? expr_floordiv(c, lc->ax[i], size) : lc->ax[i];
+    if (!gone[i])
+      at[o++] = i == channel ? te_axis_div(c, EXPR_FLOORDIV, lc->ax[i], size) : lc->ax[i];
   const Expr *x = normal(lc, te_load(lc, stat[0], at), te_load(lc, stat[1], at), a->epsilon);
   te_out_value(lc, affine(lc, x, a->scale, a->center, params));
   return true;

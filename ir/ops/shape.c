@@ -112,14 +112,14 @@ static void map_group(LowerCtx *lc, Buffer *x, const Expr **idx, uint32_t i, uin
   }
   for (uint32_t k = a; k-- > 0;) {
     const Expr *d = x->shape[i + k];
-    if (expr_is_int(d, 1) || expr_is_int(d, 0)) { /* of an empty tensor nothing is read */
+    if (expr_is_int(d, 1)) {
       idx[i + k] = te_i64(lc, 0);
       continue;
     }
     bool last = true; /* no dim before it is left to hold a rest */
     for (uint32_t m = 0; m < k; m++) last = last && expr_is_int(x->shape[i + m], 1);
-    idx[i + k] = last ? at : expr_simplify(c, expr_floormod(c, at, d));
-    if (!last) at = expr_simplify(c, expr_floordiv(c, at, d));
+    idx[i + k] = last ? at : expr_simplify(c, te_axis_div(c, EXPR_FLOORMOD, at, d));
+    if (!last) at = expr_simplify(c, te_axis_div(c, EXPR_FLOORDIV, at, d));
   }
 }
 
@@ -343,7 +343,7 @@ bool lower_tile(LowerCtx *lc, Node *n) {
     bool once = from_end > r.n || r.at[r.n - from_end] == 1;
     idx[i] = once                          ? at
              : expr_is_int(x->shape[i], 1) ? te_i64(lc, 0)
-                                           : expr_floormod(c, at, x->shape[i]);
+                                           : te_axis_div(c, EXPR_FLOORMOD, at, x->shape[i]);
   }
   te_out(lc, te_spatial_end(lc, te_load(lc, x, idx)));
   return true;
@@ -383,8 +383,8 @@ bool lower_repeat(LowerCtx *lc, Node *n) {
   } else {
     const Expr *at = expr_floordiv(c, lc->ax[0], times);
     for (uint32_t i = x->ndim; i-- > 0;) {
-      idx[i] = i ? expr_simplify(c, expr_floormod(c, at, x->shape[i])) : at;
-      at = expr_simplify(c, expr_floordiv(c, at, x->shape[i]));
+      idx[i] = i ? expr_simplify(c, te_axis_div(c, EXPR_FLOORMOD, at, x->shape[i])) : at;
+      at = expr_simplify(c, te_axis_div(c, EXPR_FLOORDIV, at, x->shape[i]));
     }
   }
   te_out(lc, te_spatial_end(lc, te_load(lc, x, idx)));

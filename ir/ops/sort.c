@@ -18,8 +18,8 @@ static const Expr *row_load(LowerCtx *lc, const TeAxes *t, const Expr *const *ro
       idx[i] = row[--r];
       continue;
     }
-    idx[i] = --left ? expr_floormod(c, at, t->x->shape[i]) : at;
-    if (left) at = expr_floordiv(c, at, t->x->shape[i]);
+    idx[i] = --left ? te_axis_div(c, EXPR_FLOORMOD, at, t->x->shape[i]) : at;
+    if (left) at = te_axis_div(c, EXPR_FLOORDIV, at, t->x->shape[i]);
   }
   return te_load(lc, t->x, idx);
 }

@@ -76,6 +76,9 @@ const Expr *te_select(Context *c, const Expr *cond, const Expr *a, const Expr *b
 /* Integer quotient or remainder (DIV, MOD, FLOORDIV, FLOORMOD) defined for every operand: 0 for a
  * divisor of 0, and the lowest value divided by -1 wraps. */
 const Expr *te_int_div(Context *c, ExprKind kind, const Expr *a, const Expr *b);
+/* FLOORDIV or FLOORMOD of an index by the extent of an axis; an extent that is 0, whose axis is never
+ * indexed, gives 0. */
+const Expr *te_axis_div(Context *c, ExprKind kind, const Expr *at, const Expr *extent);
 /* Brings two operands to a dtype that holds both (comparisons of mixed dtypes). */
 void te_common(Context *c, const Expr **a, const Expr **b);
 /* Elementwise operators: the stage of a scalar function of operand 0, or of 0 and 1. float16,
