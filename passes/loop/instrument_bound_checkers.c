@@ -33,19 +33,24 @@ static const char *expr_text(Instrument *x, const Expr *e) {
   return s;
 }
 
+/* Does the condition say so already? Expressions are interned. */
+static bool implied(const Expr *guard, const Expr *e) {
+  if (!guard) return false;
+  if (guard == e) return true;
+  return guard->kind == EXPR_AND && (implied(guard->arg[0], e) || implied(guard->arg[1], e));
+}
+
 static void add_check(Instrument *x, const Expr *guard, const Buffer *b, uint32_t dim,
                       const Expr *i) {
   Context *c = x->c;
   const Expr *n = b->shape[dim];
   const Dim *at = expr_dim(c, i), *end = expr_dim(c, n);
-  bool low = prove_le(c, x->facts, dim_const(c, 0), at) == PROOF_YES;
-  bool high = prove_lt(c, x->facts, at, end) == PROOF_YES;
+  const Expr *above = expr_binary(c, EXPR_GE, i, expr_int(c, i->dtype, 0));
+  const Expr *below = expr_binary(c, EXPR_LT, i, n);
+  bool low = implied(guard, above) || prove_le(c, x->facts, dim_const(c, 0), at) == PROOF_YES;
+  bool high = implied(guard, below) || prove_lt(c, x->facts, at, end) == PROOF_YES;
   if (low && high) return;
-  const Expr *cond = low ? NULL : expr_binary(c, EXPR_GE, i, expr_int(c, i->dtype, 0));
-  if (!high) {
-    const Expr *below = expr_binary(c, EXPR_LT, i, n);
-    cond = cond ? expr_binary(c, EXPR_AND, cond, below) : below;
-  }
+  const Expr *cond = low ? below : high ? above : expr_binary(c, EXPR_AND, above, below);
   if (guard) cond = expr_binary(c, EXPR_OR, expr_unary(c, EXPR_NOT, guard), cond);
   Span s = x->span.file ? x->span : x->f->span;
   const SourceFile *file = s.file ? sources_file(c->sources, s.file) : NULL;
