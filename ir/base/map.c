@@ -1,9 +1,9 @@
 /* Hash maps: a dense array of entries in order of insertion beside a table of indices.
  *
- * The table is open-addressed with linear probing and at most half full; it holds index + 1, so
- * that zeroed memory is an empty table and iteration never sees addresses or hash values. Hashes
- * are built from multiplications and shifts of 64-bit words read in little-endian order, hence
- * equal on every host.
+ * The table is open-addressed with linear probing and at most half full; it holds index + 1 and the
+ * hash, so that growing reads no keys, zeroed memory is an empty table, and iteration never sees
+ * addresses or hash values. Hashes are built from multiplications and shifts of 64-bit words read
+ * in little-endian order, hence equal on every host.
  */
 #include "ir/base/map.h"
 #include <string.h>
@@ -30,21 +30,32 @@ uint64_t hash_bytes(const void *p, size_t n, uint64_t seed) {
   return n ? hash_mix(h, word_at(s, n)) : h;
 }
 
-/* The slot of `key`, or the empty slot where it belongs. */
-static uint32_t map_slot(const Map *m, uint64_t key) {
-  uint32_t mask = m->nslots - 1, i = (uint32_t)hash_mix(0, key) & mask;
-  while (m->slots[i] && m->entries[m->slots[i] - 1].key != key) i = (i + 1) & mask;
+/* The slot of `key`, or the empty slot where it belongs. The hash beside the index spares most
+ * looks at entries of other keys. */
+static uint32_t map_slot(const Map *m, uint64_t key, uint32_t hash) {
+  uint32_t mask = m->nslots - 1, i = hash & mask;
+  for (uint64_t s; (s = m->slots[i]); i = (i + 1) & mask)
+    if (s >> 32 == hash && m->entries[(uint32_t)s - 1].key == key) break;
   return i;
 }
 
-static uint32_t strmap_slot(const StrMap *m, const char *key) {
-  uint32_t mask = m->nslots - 1, i = (uint32_t)hash_bytes(key, strlen(key), 0) & mask;
-  while (m->slots[i] && strcmp(m->entries[m->slots[i] - 1].key, key) != 0) i = (i + 1) & mask;
+static uint32_t strmap_slot(const StrMap *m, const char *key, uint32_t hash) {
+  uint32_t mask = m->nslots - 1, i = hash & mask;
+  for (uint64_t s; (s = m->slots[i]); i = (i + 1) & mask)
+    if (s >> 32 == hash && strcmp(m->entries[(uint32_t)s - 1].key, key) == 0) break;
   return i;
 }
 
-/* Capacity for one more entry; true when the table of slots is new and must be filled again. */
-static bool grow(Arena *a, void **entries, uint32_t n, uint32_t *cap, size_t size, uint32_t **slots,
+static uint32_t hash_word(uint64_t key) {
+  return (uint32_t)hash_mix(0, key);
+}
+
+static uint32_t hash_string(const char *key) {
+  return (uint32_t)hash_bytes(key, strlen(key), 0);
+}
+
+/* Room for one more entry; true when the slots moved, so that a slot found before is void. */
+static bool grow(Arena *a, void **entries, uint32_t n, uint32_t *cap, size_t size, uint64_t **slots,
                  uint32_t *nslots) {
   if (n == *cap) {
     if (*cap > UINT32_MAX / 4) fatal("out of memory (a map of more than %u entries)", *cap);
@@ -55,8 +66,17 @@ static bool grow(Arena *a, void **entries, uint32_t n, uint32_t *cap, size_t siz
     *cap = wanted;
   }
   if (*nslots / 2 > n) return false;
-  *nslots = *nslots ? *nslots * 2 : SLOTS_MIN;
-  *slots = ARENA_ARRAY(a, uint32_t, *nslots);
+  uint32_t old = *nslots, mask;
+  const uint64_t *from = *slots;
+  *nslots = old ? old * 2 : SLOTS_MIN;
+  mask = *nslots - 1;
+  uint64_t *to = *slots = ARENA_ARRAY(a, uint64_t, *nslots);
+  for (uint32_t k = 0; k < old; k++) {
+    if (!from[k]) continue;
+    uint32_t i = (uint32_t)(from[k] >> 32) & mask;
+    while (to[i]) i = (i + 1) & mask;
+    to[i] = from[k];
+  }
   return true;
 }
 
@@ -66,29 +86,29 @@ void map_init(Map *m, Arena *a) {
 
 void *map_get(const Map *m, uint64_t key) {
   if (m->n == 0) return NULL;
-  uint32_t s = m->slots[map_slot(m, key)];
-  return s ? m->entries[s - 1].value : NULL;
+  uint64_t s = m->slots[map_slot(m, key, hash_word(key))];
+  return s ? m->entries[(uint32_t)s - 1].value : NULL;
 }
 
 bool map_has(const Map *m, uint64_t key) {
-  return m->n && m->slots[map_slot(m, key)];
+  return m->n && m->slots[map_slot(m, key, hash_word(key))];
 }
 
 void map_set(Map *m, uint64_t key, void *value) {
+  uint32_t hash = hash_word(key), at = 0;
   if (m->n) {
-    uint32_t s = m->slots[map_slot(m, key)];
-    if (s) {
-      m->entries[s - 1].value = value;
+    at = map_slot(m, key, hash);
+    if (m->slots[at]) {
+      m->entries[(uint32_t)m->slots[at] - 1].value = value;
       return;
     }
   }
   void *entries = m->entries;
-  bool again = grow(m->arena, &entries, m->n, &m->cap, sizeof *m->entries, &m->slots, &m->nslots);
+  bool moved = grow(m->arena, &entries, m->n, &m->cap, sizeof *m->entries, &m->slots, &m->nslots);
   m->entries = entries;
-  for (uint32_t i = 0; again && i < m->n; i++) m->slots[map_slot(m, m->entries[i].key)] = i + 1;
+  if (moved) at = map_slot(m, key, hash);
   m->entries[m->n] = (MapEntry){key, value};
-  m->slots[map_slot(m, key)] = m->n + 1;
-  m->n++;
+  m->slots[at] = (uint64_t)hash << 32 | ++m->n;
 }
 
 void strmap_init(StrMap *m, Arena *a) {
@@ -97,28 +117,27 @@ void strmap_init(StrMap *m, Arena *a) {
 
 void *strmap_get(const StrMap *m, const char *key) {
   if (m->n == 0) return NULL;
-  uint32_t s = m->slots[strmap_slot(m, key)];
-  return s ? m->entries[s - 1].value : NULL;
+  uint64_t s = m->slots[strmap_slot(m, key, hash_string(key))];
+  return s ? m->entries[(uint32_t)s - 1].value : NULL;
 }
 
 bool strmap_has(const StrMap *m, const char *key) {
-  return m->n && m->slots[strmap_slot(m, key)];
+  return m->n && m->slots[strmap_slot(m, key, hash_string(key))];
 }
 
 void strmap_set(StrMap *m, const char *key, void *value) {
+  uint32_t hash = hash_string(key), at = 0;
   if (m->n) {
-    uint32_t s = m->slots[strmap_slot(m, key)];
-    if (s) {
-      m->entries[s - 1].value = value;
+    at = strmap_slot(m, key, hash);
+    if (m->slots[at]) {
+      m->entries[(uint32_t)m->slots[at] - 1].value = value;
       return;
     }
   }
   void *entries = m->entries;
-  bool again = grow(m->arena, &entries, m->n, &m->cap, sizeof *m->entries, &m->slots, &m->nslots);
+  bool moved = grow(m->arena, &entries, m->n, &m->cap, sizeof *m->entries, &m->slots, &m->nslots);
   m->entries = entries;
-  for (uint32_t i = 0; again && i < m->n; i++) m->slots[strmap_slot(m, m->entries[i].key)] = i + 1;
-  uint32_t slot = strmap_slot(m, key);
+  if (moved) at = strmap_slot(m, key, hash);
   m->entries[m->n] = (StrMapEntry){arena_strndup(m->arena, key, strlen(key)), value};
-  m->slots[slot] = m->n + 1;
-  m->n++;
+  m->slots[at] = (uint64_t)hash << 32 | ++m->n;
 }

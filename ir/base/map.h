@@ -19,7 +19,7 @@ typedef struct {
   Arena *arena;
   MapEntry *entries; /* in order of insertion */
   uint32_t n, cap;
-  uint32_t *slots; /* index + 1 into entries, 0 = empty */
+  uint64_t *slots; /* hash << 32 | index + 1 into entries, 0 = empty */
   uint32_t nslots;
 } Map;
 
@@ -40,7 +40,7 @@ typedef struct {
   Arena *arena;
   StrMapEntry *entries;
   uint32_t n, cap;
-  uint32_t *slots;
+  uint64_t *slots;
   uint32_t nslots;
 } StrMap;
 
