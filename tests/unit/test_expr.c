@@ -168,7 +168,8 @@ static PrimFunc *add_one(const char *name, double by) {
   b->name = "add";
   b->niters = 1;
   b->iters = ARENA_NEW(a, BlockIter);
-  *b->iters = (BlockIter){vi, ITER_SPATIAL, {expr_i64(c, 0), n->expr}, i->expr};
+  *b->iters = (BlockIter){
+      .var = vi, .kind = ITER_SPATIAL, .dom = {expr_i64(c, 0), n->expr}, .value = i->expr};
   b->body = stmt_store(a, SPAN_NONE, f->param_bufs[1], &at, v);
   sblock_derive_regions(c, a, b);
   SBlock *root = ARENA_NEW(a, SBlock);

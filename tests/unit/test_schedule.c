@@ -81,10 +81,10 @@ static void stage_end(B *b, Buffer *out, const Expr *init, const Expr *value) {
   k->niters = b->ns + b->nr;
   k->iters = ARENA_ARRAY(b->a, BlockIter, k->niters);
   for (uint32_t i = 0; i < k->niters; i++)
-    k->iters[i] = (BlockIter){b->axes[i],
-                              i < b->ns ? ITER_SPATIAL : ITER_REDUCE,
-                              {expr_i64(b->c, 0), b->extents[i]},
-                              b->loops[i]->expr};
+    k->iters[i] = (BlockIter){.var = b->axes[i],
+                              .kind = i < b->ns ? ITER_SPATIAL : ITER_REDUCE,
+                              .dom = {expr_i64(b->c, 0), b->extents[i]},
+                              .value = b->loops[i]->expr};
   k->body = stmt_store(b->a, SPAN_NONE, out, b->ax, value);
   if (init) k->init = stmt_store(b->a, SPAN_NONE, out, b->ax, init);
   Stmt *s = stmt_block(b->a, SPAN_NONE, k);
