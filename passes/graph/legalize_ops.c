@@ -81,11 +81,23 @@ static bool learn_shape(Legalize *x, Node *n) {
   return true;
 }
 
-/* s = R.tensor_to_shape(t) with no dims that could be named: a match_cast gives it some, so that
- * what is made of s has a known shape. */
-static bool name_dims(Legalize *x, Node *n) {
+static bool feeds_operator(const Node *n) {
+  for (const Use *u = n->uses; u; u = u->next)
+    if (node_is_operator(u->user) || (u->user->op == OP_TUPLE && feeds_operator(u->user)))
+      return true;
+  return false;
+}
+
+/* A shape or tensor of known rank whose dims have no names (R.tensor_to_shape, a branch's or a
+ * call's result, a parameter): a match_cast gives it some, so that what is made of it has a known
+ * shape. */
+static bool name_dims(Legalize *x, Node *n, BindingBlock *begin) {
   const SInfo *s = n->sinfo;
-  if (n->op != OP_tensor_to_shape || s->kind != SINFO_SHAPE || s->ndim < 0 || s->dims) return true;
+  bool source = n->op == OP_IF || n->op == OP_CALL || n->op == OP_PARAM || n->op == OP_TUPLE_GET ||
+                n->op == OP_call_packed || n->op == OP_call_pure_packed;
+  bool shape = s->kind == SINFO_SHAPE && n->op == OP_tensor_to_shape;
+  bool tensor = s->kind == SINFO_TENSOR && source && dtype_known(s->dtype) && feeds_operator(n);
+  if ((!shape && !tensor) || s->ndim < 0 || s->dims) return true;
   Context *c = x->pc->c;
   const Expr **dims = ARENA_ARRAY(x->pc->m->arena, const Expr *, s->ndim + 1);
   for (int32_t i = 0; i < s->ndim; i++) {
@@ -95,11 +107,23 @@ static bool name_dims(Legalize *x, Node *n) {
   Node *m = node_create(n->func, OP_MATCH_CAST, NULL, 0, n->span);
   node_replace_uses(n, m);
   node_set_ins(m, &n, 1);
-  m->annot = sinfo_shape(c, dims, (uint32_t)s->ndim);
+  m->annot = shape ? sinfo_shape(c, dims, (uint32_t)s->ndim)
+                   : sinfo_tensor(c, dims, (uint32_t)s->ndim, s->dtype);
   m->is_output = n->is_output;
   if (!node_infer(x->pc->m, NULL, m)) return false;
-  node_bind_after(n, m, NULL);
+  if (n->block)
+    node_bind_after(n, m, NULL);
+  else
+    node_bind_before(begin->first, m, NULL);
   return true;
+}
+
+/* Parameters without names for their dims. */
+static bool name_params(Legalize *x, Func *f) {
+  BindingBlock *b = f->body.first;
+  bool ok = true;
+  for (uint32_t i = 0; b && b->first && i < f->nparams; i++) ok &= name_dims(x, f->params[i], b);
+  return ok;
 }
 
 static bool legalize_seq(Legalize *x, Seq *s) {
@@ -107,7 +131,7 @@ static bool legalize_seq(Legalize *x, Seq *s) {
   for (BindingBlock *b = s->first; b; b = b->next)
     for (Node *n = b->first, *next; n; n = next) {
       next = n->next;
-      ok &= learn_shape(x, n) && name_dims(x, n);
+      ok &= learn_shape(x, n) && name_dims(x, n, NULL);
       if (node_is_operator(n) && !is_skipped(x, n)) ok &= legalize_node(x, n, &next);
       if (diags_full(x->pc->c->diags)) return false;
     }
@@ -125,6 +149,7 @@ bool pass_legalize_ops(PassCtx *pc) {
     Global *g = pc->m->globals.at[i];
     if (g->removed || g->kind != GLOBAL_FUNC) continue;
     SeqVec seqs = {0};
+    if (pass_wants(pc, g->name)) ok &= name_params(&x, g->func);
     func_seqs(pc->scratch, g->func, &seqs);
     for (uint32_t k = 0; k < seqs.n; k++) {
       if (pass_wants(pc, g->name)) ok &= legalize_seq(&x, seqs.at[k]);
