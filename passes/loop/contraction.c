@@ -297,7 +297,7 @@ static void emit_blocks(Kernel *kn, bool few, bool parallel, StmtVec *out) {
   int64_t k;
   bool known = expr_const_int(c, con->ktotal, &k);
   kn->kb = NULL;
-  if (con->nk != 1 || (known && k <= K_WHOLE) || few) {
+  if (con->nk != 1 || (known && k <= K_WHOLE) || few || kn->turned) {
     plan_rows(kn, few, parallel, out);
     return;
   }
@@ -341,16 +341,36 @@ static Buffer *find_form(Sched *s, const Group *g, Contraction *con) {
   return NULL;
 }
 
+/* Whether what the group stores is contiguous along m and strided along n. */
+static bool results_turned(Sched *s, const Emit *em, const Contraction *con) {
+  int64_t m = 0, n = 1;
+  if (!con->m.var) return false;
+  for (uint32_t i = 0; i < em->g->n; i++) {
+    const Stage *st = em->g->stages[i];
+    const Temp *t = map_getp(&em->temps, st->out);
+    if (!t->in_memory) continue;
+    const Dim *off = flat_offset(s->lc, st->out, st->oidx);
+    const Dim *dm = stride_of(s->lc, st, off, con->m.var);
+    const Dim *dn = stride_of(s->lc, st, off, con->n.var);
+    if (!dm || !dn || !dim_is_const(dm, &m) || m != 1 || (dim_is_const(dn, &n) && n == 1))
+      return false;
+  }
+  return m == 1;
+}
+
 bool contraction_emit(Sched *s, Group *g, StmtVec *out) {
   Context *c = s->c;
   Emit em;
-  emit_init(&em, s, g);
-  emit_collapse(&em);
   Contraction con = {0};
-  Buffer *ready = find_form(s, g, &con);
-  if (!con.st) return false;
   for (uint32_t i = 0; i < g->n; i++)
     if (!vec_possible(g->stages[i]->value)) return false;
+  find_form(s, g, &con);
+  if (con.st) rows_compact(s, g, &con, out);
+  con = (Contraction){0};
+  emit_init(&em, s, g);
+  emit_collapse(&em);
+  Buffer *ready = find_form(s, g, &con);
+  if (!con.st) return false;
   int64_t m = 1, n = -1, k = -1;
   bool m_known = !con.m.var || expr_const_int(c, con.m.extent, &m);
   bool n_known = expr_const_int(c, con.n.extent, &n), k_known = expr_const_int(c, con.ktotal, &k);
@@ -369,6 +389,7 @@ bool contraction_emit(Sched *s, Group *g, StmtVec *out) {
     pack = must = false;
     kn.src.panels = flat_view(s->lc, ready);
   }
+  kn.turned = results_turned(s, &em, &con);
   kn.rows_inside = con.nrows && !(sizes_known && n * k * elem <= STAY_BYTES);
   Axis outer[MAX_AXES] = {0};
   Var *vars[MAX_AXES] = {0};

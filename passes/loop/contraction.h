@@ -43,6 +43,11 @@ typedef struct {
  * NCHW with its output channels in lanes). */
 bool contraction_find(Sched *s, const Group *g, bool swap, Contraction *con);
 
+/* ---- compact.c ---- */
+/* Copies the rows of A together where that makes one axis of them, and has the group read the copy.
+ * `con`: as found before axes were collapsed. */
+void rows_compact(Sched *s, Group *g, const Contraction *con, StmtVec *out);
+
 /* ---- gemm.c ---- */
 typedef struct {
   Emit *em;
@@ -53,6 +58,7 @@ typedef struct {
   const Expr *last_kb;         /* condition: this is the last K block */
   bool rows_inside;            /* the loops over con->rows stand inside a panel's */
   bool many_rows;              /* m is known to be at least PACK_ROWS here */
+  bool turned;                 /* results are contiguous along m, not along n */
 } Kernel;
 /* Loops over tiles that cover the segment's rows and all columns, with `nv` vectors a tile. */
 void gemm_segment(Kernel *kn, const RowSegment *seg, uint32_t nv, bool parallel, StmtVec *out);

@@ -6,7 +6,7 @@
  */
 #include "passes/loop/emit.h"
 
-#define ROW_BYTES (16 * 1024)
+#define ROW_BYTES (56 * 1024)
 
 /* ---- setup ---- */
 

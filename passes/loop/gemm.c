@@ -352,8 +352,78 @@ static Stmt *copy_sums(Tile *t, const Expr *j, bool whole, void *ctx) {
                     expr_load(t->kn->em->c, t->acc, at, 2));
 }
 
+/* The lanes of rows [group * lanes, ...) of the tile. */
+static Lanes row_lanes(const Tile *t, uint32_t group) {
+  const Contraction *con = t->kn->con;
+  Context *c = t->kn->em->c;
+  uint32_t first = group * con->lanes, left = t->height - first;
+  Lanes ln = {con->m.var, simp_add(c, t->row, i64(c, first)), con->lanes, NULL};
+  if (t->guard) {
+    const Expr *end = expr_min(c, simp_add(c, t->row, i64(c, t->height)), con->m.extent);
+    ln.mask = lane_mask(c, ln.base, end, con->lanes);
+  } else if (left < con->lanes) {
+    ln.mask = lane_mask(c, i64(c, 0), i64(c, left), con->lanes);
+  }
+  return ln;
+}
+
+/* Results that are contiguous along the rows: the tile is turned in registers, then a loop over its
+ * columns runs the epilogue with rows in lanes. */
+static Stmt *turned_epilogue(Tile *t) {
+  Emit *em = t->kn->em;
+  Context *c = em->c;
+  Group *g = em->g;
+  const Contraction *con = t->kn->con;
+  Span sp = con->st->span;
+  uint32_t lanes = con->lanes, groups = (t->height + lanes - 1) / lanes;
+  StmtVec out = {0}, body = {0};
+  Buffer *turned = local_vectors(em, "turned", t->acc->dtype, t->nv * lanes, groups, &out);
+  for (uint32_t j = 0; j < t->nv; j++)
+    for (uint32_t k = 0; k < groups; k++) {
+      const Expr *rows[64];
+      for (uint32_t r = 0; r < lanes; r++) {
+        uint32_t i = k * lanes + r < t->height ? k * lanes + r : t->height - 1;
+        const Expr *at[] = {i64(c, i), i64(c, j)};
+        rows[r] = expr_load(c, t->acc, at, 2);
+      }
+      transpose_rows(em, sp, rows, lanes, &out);
+      for (uint32_t r = 0; r < lanes; r++) {
+        const Expr *at[] = {i64(c, j * lanes + r), i64(c, k)};
+        vec_push(em->tmp, &out, stmt_store(em->a, sp, turned, at, rows[r]));
+      }
+    }
+  Var *col = loop_var(c, "column");
+  const Expr *count = i64(c, t->nv * lanes);
+  if (t->masked) count = expr_simplify(c, expr_min(c, count, expr_sub(c, con->n.extent, t->col)));
+  emit_bind(em, con->n.var, simp_add(c, t->col, col->expr));
+  emit_bind(em, con->m.var, con->m.var->expr);
+  for (uint32_t k = 0; k < groups; k++) {
+    Lanes ln = row_lanes(t, k);
+    const Expr *at[] = {col->expr, i64(c, k)};
+    for (uint32_t i = 0; i < em->temps.n; i++) ((Temp *)em->temps.entries[i].value)->value = NULL;
+    emit_result(em, g->stages[0], &ln, expr_load(c, turned, at, 2), &body);
+    for (uint32_t i = 1; i < g->n; i++)
+      emit_result(em, g->stages[i], &ln, emit_value(em, &ln, emit_prepare(em, g->stages[i]->value)),
+                  &body);
+  }
+  Stmt *loop = loop_of(em->lc, sp, col, count, FOR_SERIAL, seq_of(em->a, &body));
+  if (loop) vec_push(em->tmp, &out, loop);
+  emit_bind(em, con->n.var, con->n.var->expr);
+  return seq_of(em->a, &out);
+}
+
+/* Whether that pays, and has a form: rows that aren't whole vectors need masks. */
+static bool is_turned(const Tile *t) {
+  const Kernel *kn = t->kn;
+  uint32_t lanes = kn->con->lanes;
+  if (!kn->turned || kn->kb || lanes > 16 || (lanes & (lanes - 1)) || t->height * 4 < lanes)
+    return false;
+  return kn->em->use_mask || (!t->guard && t->height % lanes == 0);
+}
+
 static Stmt *emit_epilogue(Tile *t) {
   Emit *em = t->kn->em;
+  if (is_turned(t)) return turned_epilogue(t);
   t->sums = t->acc;
   if (!heavy_epilogue(t)) return each_row(t, epilogue, true);
   StmtVec out = {0};

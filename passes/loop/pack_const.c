@@ -10,7 +10,8 @@
 #include "ir/ops/attrs.h"
 #include "passes/loop/contraction.h"
 
-#define SCATTER_STEPS 40        /* steps of k that storing a vector lane by lane costs */
+#define TURN_STEPS 16           /* steps of k that turning a tile in registers costs */
+#define SCATTER_STEPS 40        /* the same of storing a vector lane by lane */
 #define SMALL_BYTES (16 * 1024) /* up to here reading in place is as good */
 
 typedef VEC(Node *) NodeVec;
@@ -94,12 +95,14 @@ static bool better_swapped(Sched *s, const Contraction *con, const Contraction *
   const Target *t = s->lc->pc->target;
   uint32_t lanes = variant_lanes(&t->variants[t->nvariants - 1], con->d);
   int64_t n, m, k;
-  if (con->nk < 2 || !expr_const_int(s->c, con->n.extent, &n) ||
+  bool turned = other->m.var == con->n.var; /* the result is contiguous along its rows */
+  if ((con->nk < 2 && !turned) || !expr_const_int(s->c, con->n.extent, &n) ||
       !expr_const_int(s->c, other->n.extent, &m) || !expr_const_int(s->c, con->ktotal, &k))
     return false;
   double plain = lanes_used(n, lanes) * (con->b_unit ? 1 : 0.25);
-  double swapped = lanes_used(m, lanes) * (double)k / ((double)k + SCATTER_STEPS);
-  return swapped > plain * 1.05;
+  double swapped =
+      lanes_used(m, lanes) * (double)k / (double)(k + (turned ? TURN_STEPS : SCATTER_STEPS));
+  return swapped > plain * 1.02;
 }
 
 /* Fills p when g's contraction has a parameter for its column operand that can be packed. */
