@@ -16,6 +16,8 @@ FLOATS = ("float32", "float64", "float16")
 INTS = ("int32", "int64", "uint8", "int8", "int16", "uint32")
 MANTISSA = {"float16": 2.0**11, "float32": 2.0**24, "float64": 2.0**53}
 ROOM = {"float16": 1e3, "float32": 1e5, "float64": 1e8}  # of values that are not exact
+POOL = [1, 2, 3, 4, 5, 7, 8, 9, 13, 16, 17, 31, 32, 33, 48, 64, 65, 100, 130]
+STATIC = [1, 1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33, 48, 64, 100, 128]
 ELEMENTS = 30000
 WORK = 400000
 
@@ -244,7 +246,7 @@ class Generator:
             return d if s < 0.6 else d + rng.randint(1, 3) if s < 0.8 else d * rng.randint(2, 3)
         if r > 0.97:
             return as_dim(0, self.sizes)
-        return as_dim(rng.choice([1, 1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33, 48, 64, 100, 128]), self.sizes)
+        return as_dim(rng.choice(STATIC), self.sizes)
 
     def dims(self, f, rank):
         for _ in range(20):
@@ -256,7 +258,7 @@ class Generator:
     def program(self, functions, steps):
         rng = self.rng
         self.sizes = 4
-        pool = [1, 2, 3, 4, 5, 7, 8, 9, 13, 16, 17, 31, 32, 33, 48, 64, 65, 100, 130]
+        pool = POOL
         self.var_vals = {}
         for n in ("n", "m"):
             vals = [rng.choice(pool) for _ in range(4)]

@@ -1,6 +1,7 @@
 """Random tensor-level functions for programs.py: maps with odd index expressions, reductions in any
 order of loops with predicates and split loops, chains over local buffers, lowered code with branches,
 loops and values kept in locals. Each is called once by R.call_tir."""
+import generate
 from generate import FLOATS, Binding, Val, as_dim, product
 
 NAMES = "ijklpqrs"
@@ -252,7 +253,7 @@ def kernel_reduce(g, f, k, x):
     red = [x.dims[i] for i in red_at]
     if rng.random() < 0.5:
         dims.insert(rng.randint(0, len(dims)), g.dim(f))
-    if len(dims) + len(red) > 7 or max(product(dims + red, g.sizes).vals) > 60000:
+    if len(dims) + len(red) > 7 or max(product(dims + red, g.sizes).vals) > generate.WORK:
         return None
     r = reduction(g, f, k, x, "O0", dims, red, None)
     fit = r and g.fits(x.dtype, r[1], r[2])
@@ -268,7 +269,7 @@ def kernel_chain(g, f, k, x):
         return None
     red = [x.dims[-1]]
     dims = x.dims[:-1]
-    if max(product(x.dims, g.sizes).vals) > 30000:
+    if max(product(x.dims, g.sizes).vals) > generate.WORK:
         return None
     r = reduction(g, f, k, x, "W", dims, red, None)
     if not r:

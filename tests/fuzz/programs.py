@@ -189,12 +189,12 @@ MODES = {
     "O2": [], "O0": ["-O0"], "O3": ["-O3"], "v2": ["-march=x86-64-v2"], "v3": ["-march=x86-64-v3"], "v4": ["-march=x86-64-v4"],
     "nothreads": ["-fno-threads"], "verify": ["--verify-each"], "weights": [],
     "relax": ["--emit=relax"], "earlier": ["--emit=relax", "--dialect=earlier"], "tir": ["--emit=tir"],
-    "loops": ["--emit=loops", "-march=x86-64-v3"], "tir0": ["--emit=tir", "-O0"], "twice": ["-j", "2"],
+    "loops": ["--emit=loops", "-march=x86-64-v3"], "tir0": ["--emit=tir", "-O0"], "twice": ["-j", "2"], "plain": ["-O0", "-fno-threads", "-march=x86-64-v2"],
     "tir-eval": ["--emit=tir"], "loops-eval2": ["--emit=loops", "-march=x86-64-v2"],
     "loops-eval3": ["--emit=loops", "-march=x86-64-v3"], "loops-eval4": ["--emit=loops", "-march=x86-64-v4"],
 }
 CPU = open("/proc/cpuinfo").read() if os.path.exists("/proc/cpuinfo") else ""
-SUPPORTED = [m for m in MODES if (m not in ("v3", "loops") or " avx2 " in CPU) and (m != "v4" or " avx512dq " in CPU)]
+SUPPORTED = [m for m in MODES if m != "plain" and (m not in ("v3", "loops") or " avx2 " in CPU) and (m != "v4" or " avx512dq " in CPU)]
 
 
 def build(relaxc, mode, src, tmp, weights=None):
@@ -207,7 +207,7 @@ def build(relaxc, mode, src, tmp, weights=None):
         last = ["-O0"] if mode == "tir0" else ["-march=x86-64-v3"] if mode == "loops" else []
         run([relaxc, text, "-shared", "--prefix=m", *last, "-o", so], f"{mode} again")
         return so
-    if mode == "nothreads":
+    if mode in ("nothreads", "plain"):
         obj = os.path.join(tmp, "nt.o")
         run([relaxc, src, "--prefix=m", *flags, "-c", "-o", obj], mode)
         run(["gcc", "-shared", "-o", so, obj, "-lm"], "link")
@@ -255,8 +255,8 @@ def compare(got, want, v, tol):
 
 
 class Tester:
-    def __init__(self, relaxc, tmp, seed):
-        self.relaxc, self.tmp, self.seed = relaxc, tmp, seed
+    def __init__(self, relaxc, tmp, seed, big=False):
+        self.relaxc, self.tmp, self.seed, self.big = relaxc, tmp, seed, big
 
     def source(self, program, funcs):
         src = os.path.join(self.tmp, "m.rx")
@@ -265,6 +265,11 @@ class Tester:
         return src
 
     def reference(self, src, f):
+        if self.big:
+            so = build(self.relaxc, "plain", src, self.tmp)
+            jobs = [(f.name, [a for _, a in inputs_of(f, s, self.seed)],
+                     [(v.dtype, tuple(d.vals[s] for d in v.dims)) for v in f.outs]) for s in range(f.sizes)]
+            return native(so, jobs, "plain")
         out = []
         for size in range(f.sizes):
             try:
@@ -412,8 +417,10 @@ def report(tester, program, f, mode, failure, keep, seed):
         np.savez(stem + ".npz", **arrays)
 
 
-def choose_modes(rng, ways):
+def choose_modes(rng, ways, big):
     """A level interpreted from its text, native code, and others."""
+    if big:
+        return rng.sample([m for m in SUPPORTED if m in ("O2", "O3", "v2", "v3", "v4", "weights", "nothreads")], ways + 1)
     text = rng.choice([m for m in SUPPORTED if "-eval" in m])
     code = rng.choice([m for m in SUPPORTED + ["v4"] if m in ("O2", "v2", "v3", "v4", "weights")])
     return [text, code] + rng.sample([m for m in SUPPORTED if m not in (text, code)], ways)
@@ -423,10 +430,10 @@ def one_seed(relaxc, seed, args, known):
     gen = generate.Generator(seed)
     program = gen.program(args.functions, args.steps)
     rng = random.Random(seed)
-    modes = args.modes.split(",") if args.modes else choose_modes(rng, args.ways)
+    modes = args.modes.split(",") if args.modes else choose_modes(rng, args.ways, args.big)
     failed = 0
     with tempfile.TemporaryDirectory() as tmp:
-        tester = Tester(relaxc, tmp, seed)
+        tester = Tester(relaxc, tmp, seed, args.big)
         refs, funcs = {}, list(program.funcs)
         src = tester.source(program, funcs)
         for f in program.funcs:
@@ -480,9 +487,14 @@ def main():
     ap.add_argument("--ways", type=int, default=1, help="how many modes of each program beside two")
     ap.add_argument("--functions", type=int, default=4)
     ap.add_argument("--steps", type=int, default=14)
+    ap.add_argument("--big", action="store_true", help="large sizes; -O0 without threads is the reference")
     ap.add_argument("--kinds", default=None, help="only these kinds of operators: matmul,tir,...")
     ap.add_argument("--print", action="store_true", help="print the program of the seed and exit")
     args = ap.parse_args()
+    if args.big:
+        generate.POOL[:] = [1, 16, 40, 63, 128, 200, 257, 384, 520, 700]
+        generate.STATIC[:] = [1, 1, 3, 8, 17, 64, 100, 256, 300, 513]
+        generate.ELEMENTS, generate.WORK = 600000, 20000000
     if args.kinds:
         generate.KINDS[:] = [(k, w) for k, w in generate.KINDS if k.__name__[3:] in args.kinds.split(",")]
     if args.print:
