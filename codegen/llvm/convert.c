@@ -4,6 +4,7 @@
  * exact for normal and denormal numbers alike; narrowing rounds to nearest even with integer adds,
  * denormals by adding 0.5 so that the hardware's own rounding does the work. From float64 to a half
  * type the step through float32 rounds to odd, which makes the second rounding exact.
+ * float8 the same way with other widths; float8_e5m2 widens as the upper half of a float16.
  * float to int saturates at 32 and 64 bits (NaN gives 0); narrower types keep the low bits of that.
  */
 #include "codegen/llvm/cg.h"
@@ -29,8 +30,54 @@ static LLVMValueRef konst(LLVMTypeRef t, uint64_t v) {
   return r;
 }
 
+static LLVMValueRef e4m3_to_f32(Cg *cg, LLVMBuilderRef b, LLVMValueRef x) {
+  uint32_t n = cg_lanes(x);
+  LLVMTypeRef i32 = cg_vec(cg->i32, n), f32 = cg_vec(cg->f32, n);
+  LLVMValueRef u = LLVMBuildZExt(b, x, i32, ""), low = LLVMBuildAnd(b, u, konst(i32, 0x7f), "");
+  LLVMValueRef sign = LLVMBuildShl(b, LLVMBuildAnd(b, u, konst(i32, 0x80), ""), konst(i32, 24), "");
+  LLVMValueRef em = LLVMBuildShl(b, low, konst(i32, 20), "");
+  LLVMValueRef scale = LLVMBuildBitCast(b, konst(i32, (127u + 120u) << 23), f32, "");
+  LLVMValueRef f = LLVMBuildFMul(b, LLVMBuildBitCast(b, em, f32, ""), scale, "");
+  LLVMValueRef nan = LLVMBuildICmp(b, LLVMIntEQ, low, konst(i32, 0x7f), "");
+  LLVMValueRef bits = LLVMBuildBitCast(b, f, i32, "");
+  bits = LLVMBuildSelect(b, nan, konst(i32, 0x7fc00000), bits, "");
+  return LLVMBuildBitCast(b, LLVMBuildOr(b, bits, sign, ""), f32, "");
+}
+
+/* Rounds to nearest even; float8_e4m3fn has no infinity, what is too great becomes NaN. */
+static LLVMValueRef f8_from_f32(Cg *cg, LLVMBuilderRef b, DType d, LLVMValueRef x) {
+  uint32_t n = cg_lanes(x), mbits = d.code == DTYPE_E4M3FN ? 3 : 2, shift = 23 - mbits;
+  uint32_t bias = d.code == DTYPE_E4M3FN ? 7 : 15;
+  uint32_t over = d.code == DTYPE_E4M3FN ? 0x7f : 0x7c, nan = d.code == DTYPE_E4M3FN ? 0x7f : 0x7e;
+  LLVMTypeRef i32 = cg_vec(cg->i32, n), f32 = cg_vec(cg->f32, n);
+  LLVMValueRef u = LLVMBuildBitCast(b, x, i32, "");
+  LLVMValueRef sign = LLVMBuildAnd(b, u, konst(i32, 0x80000000), "");
+  LLVMValueRef a = LLVMBuildXor(b, u, sign, "");
+  LLVMValueRef odd = LLVMBuildAnd(b, LLVMBuildLShr(b, a, konst(i32, shift), ""), konst(i32, 1), "");
+  uint32_t rebias = ((bias - 127u) << 23) + (1u << (shift - 1)) - 1;
+  LLVMValueRef r = LLVMBuildAdd(b, LLVMBuildAdd(b, a, konst(i32, rebias), ""), odd, "");
+  r = LLVMBuildLShr(b, r, konst(i32, shift), "");
+  uint32_t magic = (127u + 1u - bias - mbits + 23u) << 23;
+  LLVMValueRef den = LLVMBuildFAdd(b, LLVMBuildBitCast(b, a, f32, ""),
+                                   LLVMBuildBitCast(b, konst(i32, magic), f32, ""), "");
+  den = LLVMBuildSub(b, LLVMBuildBitCast(b, den, i32, ""), konst(i32, magic), "");
+  LLVMValueRef high = LLVMBuildICmp(b, LLVMIntUGE, r, konst(i32, over), "");
+  r = LLVMBuildSelect(b, high, konst(i32, over), r, "");
+  LLVMValueRef small = LLVMBuildICmp(b, LLVMIntULT, a, konst(i32, (128u - bias) << 23), "");
+  r = LLVMBuildSelect(b, small, den, r, "");
+  LLVMValueRef none = LLVMBuildICmp(b, LLVMIntUGT, a, konst(i32, 0x7f800000), "");
+  r = LLVMBuildSelect(b, none, konst(i32, nan), r, "");
+  r = LLVMBuildOr(b, r, LLVMBuildLShr(b, sign, konst(i32, 24), ""), "");
+  return LLVMBuildTrunc(b, r, cg_vec(cg->i8, n), "");
+}
+
 LLVMValueRef half_to_f32(Cg *cg, LLVMBuilderRef b, const Variant *v, DType d, LLVMValueRef x) {
   uint32_t n = cg_lanes(x);
+  if (d.code == DTYPE_E4M3FN) return e4m3_to_f32(cg, b, x);
+  if (d.code == DTYPE_E5M2) {
+    LLVMTypeRef i16 = cg_vec(cg->i16, n);
+    x = LLVMBuildShl(b, LLVMBuildZExt(b, x, i16, ""), konst(i16, 8), "");
+  }
   LLVMTypeRef i32 = cg_vec(cg->i32, n), f32 = cg_vec(cg->f32, n);
   if (d.code == DTYPE_BFLOAT) {
     LLVMValueRef u = LLVMBuildShl(b, LLVMBuildZExt(b, x, i32, ""), konst(i32, 16), "");
@@ -53,6 +100,7 @@ LLVMValueRef half_to_f32(Cg *cg, LLVMBuilderRef b, const Variant *v, DType d, LL
 LLVMValueRef half_from_f32(Cg *cg, LLVMBuilderRef b, const Variant *v, DType d, LLVMValueRef x) {
   uint32_t n = cg_lanes(x);
   LLVMTypeRef i32 = cg_vec(cg->i32, n), f32 = cg_vec(cg->f32, n), i16 = cg_vec(cg->i16, n);
+  if (d.bits == 8) return f8_from_f32(cg, b, d, x);
   if (d.code == DTYPE_FLOAT && has_half(cg, v))
     return LLVMBuildBitCast(b, LLVMBuildFPTrunc(b, x, cg_vec(cg->f16, n), ""), i16, "");
   LLVMValueRef u = LLVMBuildBitCast(b, x, i32, "");
@@ -102,7 +150,7 @@ LLVMValueRef half_from_f64(Cg *cg, LLVMBuilderRef b, const Variant *v, DType d, 
 }
 
 static bool is_half(DType d) {
-  return d.bits == 16 && (d.code == DTYPE_FLOAT || d.code == DTYPE_BFLOAT);
+  return d.bits <= 16 && dtype_is_float(d);
 }
 
 static LLVMValueRef float_to_int(Cg *cg, LLVMBuilderRef b, DType to, LLVMValueRef x) {
@@ -127,7 +175,7 @@ LLVMValueRef cg_convert(Cg *cg, LLVMBuilderRef b, const Variant *v, DType from, 
   LLVMTypeRef tt = cg_vec(cg_reg_type(cg, dtype_scalar(to)), n), t = LLVMTypeOf(x);
   if (is_half(from)) {
     if (dtype_is_bool(to)) {
-      LLVMValueRef low = LLVMBuildAnd(b, x, konst(t, 0x7fff), "");
+      LLVMValueRef low = LLVMBuildAnd(b, x, konst(t, from.bits == 8 ? 0x7f : 0x7fff), "");
       return LLVMBuildICmp(b, LLVMIntNE, low, LLVMConstNull(t), "");
     }
     return cg_convert(cg, b, v, DT_F32, to, half_to_f32(cg, b, v, from, x));

@@ -337,7 +337,7 @@ void fn_store(Fn *fn, const Buffer *b, const Expr *const *idx, LLVMValueRef valu
 /* ---- operators ---- */
 
 static bool is_half(DType d) {
-  return dtype_is_float(d) && d.bits == 16;
+  return dtype_is_float(d) && d.bits <= 16;
 }
 
 static LLVMValueRef fast(Fn *fn, LLVMValueRef v) {
@@ -637,7 +637,7 @@ static LLVMValueRef literal(Fn *fn, const Expr *e) {
     v = d.code == DTYPE_HANDLE ? LLVMConstNull(t) : LLVMConstInt(t, (uint64_t)e->i, true);
     if (dtype_is_bool(d)) v = LLVMConstInt(t, e->i != 0, false);
   } else if (is_half(d)) {
-    uint16_t bits;
+    uint16_t bits = 0; /* float8 fills the lower byte */
     dtype_store_double(d, &bits, e->f);
     v = LLVMConstInt(t, bits, false);
   } else {

@@ -181,7 +181,9 @@ static bool computable(DType d) {
   case DTYPE_BFLOAT: return d.bits == 16;
   case DTYPE_BOOL:
   case DTYPE_HANDLE: return true;
-  default: return false; /* float8 */
+  case DTYPE_E4M3FN:
+  case DTYPE_E5M2: return d.bits == 8;
+  default: return false;
   }
 }
 

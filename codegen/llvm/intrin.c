@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 static bool is_half(DType d) {
-  return dtype_is_float(d) && d.bits == 16;
+  return dtype_is_float(d) && d.bits <= 16;
 }
 
 static LLVMValueRef undef_of(Fn *fn, const Expr *e) {

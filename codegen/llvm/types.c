@@ -20,7 +20,7 @@ static LLVMTypeRef scalar_type(Cg *cg, DType d, bool mem) {
   case DTYPE_FLOAT: return d.bits == 32 ? cg->f32 : d.bits == 64 ? cg->f64 : cg->i16;
   case DTYPE_BFLOAT: return cg->i16;
   case DTYPE_HANDLE: return cg->ptr;
-  default: return cg->i8; /* float8: storage only */
+  default: return cg->i8; /* float8 */
   }
 }
 
