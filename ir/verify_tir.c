@@ -263,6 +263,15 @@ void verify_primfunc(Verifier *v, const PrimFunc *f) {
     if (f->params[i]) define_var(v, f->span, f->params[i]);
   for (uint32_t i = 0; i < f->ndims; i++)
     if (!verify_sees(v, f->dims[i])) verify_define(v, f->dims[i]);
+  for (uint32_t i = 0; i < f->nparams; i++) { /* strides and offsets that the argument brings */
+    const Buffer *b = f->param_bufs[i];
+    for (uint32_t k = 0; b && b->strides && k < b->ndim; k++)
+      if (b->strides[k]->kind == EXPR_VAR && !verify_sees(v, b->strides[k]->var))
+        verify_define(v, b->strides[k]->var);
+    if (b && b->elem_offset && b->elem_offset->kind == EXPR_VAR &&
+        !verify_sees(v, b->elem_offset->var))
+      verify_define(v, b->elem_offset->var);
+  }
   for (uint32_t i = 0; i < f->nparams; i++)
     if (f->param_bufs[i]) define_buffer(v, f->span, f->param_bufs[i]);
   if (f->body) check_stmt(v, f, f->body);

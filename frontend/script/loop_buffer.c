@@ -223,7 +223,8 @@ bool loop_read_region(Sema *s, const Tree *t, Region *out) {
 
 bool loop_is_buffer(const char *name) {
   static const char *const names[] = {"alloc_buffer", "sblock_alloc_buffer", "match_buffer",
-                                      "decl_buffer",  "buffer_decl",         "Buffer"};
+                                      "decl_buffer",  "buffer_decl",         "Buffer",
+                                      "alloc_local",  "alloc_shared"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (strcmp(name, names[i]) == 0) return true;
   return false;
@@ -293,9 +294,19 @@ Stmt *loop_read_buffer(Sema *s, const Tree *target, const Tree *call, const char
     read_match(s, target, call);
     return NULL;
   }
+  bool local = strcmp(name, "alloc_local") == 0, shared = strcmp(name, "alloc_shared") == 0;
+  if ((local || shared) && l->has_blocks) {
+    sema_error(s, call, "T.%s is not supported in a function with blocks", name);
+    bind_buffer(s, target, NULL);
+    return NULL;
+  }
   Buffer *b = loop_buffer(s, target->name, call, 0, target);
   bind_buffer(s, target, b);
   if (!b) return NULL;
+  if (local || shared) {
+    b->scope = local ? "local" : "shared";
+    name = "alloc_buffer";
+  }
   Span span = tree_span(s, target);
   bool in_block = strcmp(name, "sblock_alloc_buffer") == 0 ||
                   (strcmp(name, "alloc_buffer") == 0 && l->has_blocks);

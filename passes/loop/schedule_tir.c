@@ -75,7 +75,35 @@ static void add_workspace(PassCtx *pc, Version *ver, const Expr *bytes) {
   set_attr(f, a, "relaxc.workspace_bytes", e);
 }
 
+static bool is_known(const PrimFunc *f, const Expr *e) {
+  if (!e || e->kind != EXPR_VAR) return true;
+  for (uint32_t i = 0; i < f->nparams; i++)
+    if (f->params[i] == e->var) return true;
+  for (uint32_t i = 0; i < f->ndims; i++)
+    if (f->dims[i] == e->var) return true;
+  return false;
+}
+
+/* Arguments are compact: strides and offsets that a call would bring can't be compiled. */
+static bool check_params(PassCtx *pc, const PrimFunc *f) {
+  bool ok = true;
+  for (uint32_t i = 0; i < f->nparams; i++) {
+    const Buffer *b = f->param_bufs[i];
+    if (!b) continue;
+    bool known = is_known(f, b->elem_offset);
+    for (uint32_t k = 0; b->strides && k < b->ndim; k++)
+      known = known && is_known(f, b->strides[k]);
+    bool placed = b->extra && strstr(b->extra, "layout=T.");
+    if (known && !placed) continue;
+    diag_error(pc->c->diags, b->span, "parameter '%s' can't be compiled: its %s", b->name,
+               placed ? "layout is not row-major" : "strides or offset come with the argument");
+    ok = false;
+  }
+  return ok;
+}
+
 static bool schedule_function(PassCtx *pc, PrimFunc *f) {
+  if (!check_params(pc, f)) return false;
   Arena *a = pc->m->arena;
   const Target *t = pc->target;
   uint32_t n = t->nvariants;
