@@ -265,9 +265,4 @@ void loop_body(Sema *s, Decl *d) {
     stmt = stmt_block(s->m->arena, f->span, root.block);
   }
   f->body = stmt;
-  for (uint32_t i = 0; i < f->nparams; i++)
-    if (!f->param_bufs[i] && f->params[i]->dtype.code == DTYPE_HANDLE &&
-        !diags_errors(s->ctx->diags))
-      diag_error(s->ctx->diags, f->params[i]->span,
-                 "handle '%s' has no T.match_buffer: its shape is not known", f->params[i]->name);
 }

@@ -89,6 +89,11 @@ static bool check_params(PassCtx *pc, const PrimFunc *f) {
   bool ok = true;
   for (uint32_t i = 0; i < f->nparams; i++) {
     const Buffer *b = f->param_bufs[i];
+    if (!b && f->params[i]->dtype.code == DTYPE_HANDLE) {
+      diag_error(pc->c->diags, f->params[i]->span,
+                 "handle '%s' has no T.match_buffer: its shape is not known", f->params[i]->name);
+      ok = false;
+    }
     if (!b) continue;
     bool known = is_known(f, b->elem_offset);
     for (uint32_t k = 0; b->strides && k < b->ndim; k++)
