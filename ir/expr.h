@@ -184,6 +184,8 @@ bool expr_const_int(Context *c, const Expr *e, int64_t *out);
 typedef bool (*ExprVisit)(const Expr *e, void *ctx);
 bool expr_walk(const Expr *e, ExprVisit fn, void *ctx);
 bool expr_uses_var(const Expr *e, const Var *v);
+/* Whether v occurs in e other than in the indices of loads. */
+bool expr_uses_var_as_value(const Expr *e, const Var *v);
 bool expr_has_load(const Expr *e);
 bool expr_is_pure(const Expr *e);
 /* Appends the distinct Vars of e in order of first appearance. */

@@ -87,6 +87,23 @@ bool expr_uses_var(const Expr *e, const Var *v) {
   return !expr_walk(e, is_not_var, (void *)(uintptr_t)v);
 }
 
+static bool uses_as_value(Memo *seen, const Expr *e, const Var *v) {
+  if (e->kind == EXPR_VAR) return e->var == v;
+  if (e->kind == EXPR_LOAD || memo_get(seen, e)) return false;
+  memo_set(seen, e, e);
+  for (uint32_t i = 0; i < e->n; i++)
+    if (uses_as_value(seen, e->arg[i], v)) return true;
+  return false;
+}
+
+bool expr_uses_var_as_value(const Expr *e, const Var *v) {
+  Memo seen;
+  memo_init(&seen);
+  bool used = uses_as_value(&seen, e, v);
+  memo_free(&seen);
+  return used;
+}
+
 static bool is_not_load(const Expr *e, void *ctx) {
   (void)ctx;
   return e->kind != EXPR_LOAD;

@@ -29,21 +29,12 @@ static void collapse_load(const Expr *load, void *ctx) {
   collapse_access(k, load->buf, load->arg);
 }
 
-/* Whether v occurs in e outside of load indices. */
-static const Expr *blank_loads(Context *c, const Expr *e, void *ctx) {
-  (void)ctx;
-  return e->kind == EXPR_LOAD ? expr_lit(c, dtype_scalar(e->dtype), 0) : e;
-}
-static bool used_as_value(Context *c, const Expr *e, const Var *v) {
-  return expr_uses_var(expr_rewrite(c, e, blank_loads, NULL), v);
-}
-
 static bool can_collapse(Emit *em, const Axis *p, const Axis *q) {
   Collapse k = {.em = em, .p = p, .q = q, .ok = true};
   for (uint32_t i = 0; k.ok && i < em->g->n; i++) {
     const Stage *st = em->g->stages[i];
     k.st = st;
-    if (used_as_value(em->c, st->value, p->var) || used_as_value(em->c, st->value, q->var))
+    if (expr_uses_var_as_value(st->value, p->var) || expr_uses_var_as_value(st->value, q->var))
       return false;
     expr_loads(st->value, collapse_load, &k);
     collapse_access(&k, st->out, st->oidx);
@@ -81,8 +72,8 @@ uint32_t axes_collapse_reduction(Emit *em, const Stage *st, Axis *inner, uint32_
   for (uint32_t i = nsp; i + 1 < n;) {
     Collapse k = {em, st, &inner[i], &inner[i + 1], true};
     expr_loads(st->value, collapse_load, &k);
-    if (!k.ok || used_as_value(em->c, st->value, inner[i].var) ||
-        used_as_value(em->c, st->value, inner[i + 1].var)) {
+    if (!k.ok || expr_uses_var_as_value(st->value, inner[i].var) ||
+        expr_uses_var_as_value(st->value, inner[i + 1].var)) {
       i++;
       continue;
     }
