@@ -4,10 +4,13 @@
 #   mutate.py RELAXC [--seed N] [--count N] [--keep DIR] [--args="-O1 -o out.o"] FILE...
 #
 # Deterministic for a seed. Mutations: flip, insert, delete and repeat bytes, swap lines, change
-# indentation, splice pieces of other files, replace tokens by ones that hurt.
+# indentation, splice pieces of other files, replace tokens by ones that hurt. With --words only whole
+# words change, into others of the file of the same kind (numbers, names, strings, operators), so that more
+# of the copies are read and reach the passes.
 import argparse
 import os
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -71,6 +74,27 @@ def mutate(rng, data, others):
     return bytes(data[:200000])
 
 
+WORD = re.compile(rb'"[^"\n]*"|[A-Za-z_][A-Za-z_0-9.]*|[0-9]+|//|[-+*/%<>]')
+
+
+def kind(word):
+    return "s" if word[:1] == b'"' else "n" if word.isdigit() else "w" if word[:1].isalpha() or word[:1] == b"_" else "o"
+
+
+def mutate_words(rng, data):
+    for _ in range(rng.choice([1, 1, 2, 3])):
+        words = [m for m in WORD.finditer(data)]
+        if not words:
+            break
+        m = rng.choice(words)
+        same = [w.group() for w in words if kind(w.group()) == kind(m.group())]
+        new = rng.choice(same)
+        if kind(new) == "n" and rng.random() < 0.3:
+            new = rng.choice([b"0", b"1", b"2", b"17", b"1000000", b"4294967296"])
+        data = data[:m.start()] + new + data[m.end():]
+    return data
+
+
 def main():
     ap = argparse.ArgumentParser()
     ap.add_argument("relaxc")
@@ -79,6 +103,7 @@ def main():
     ap.add_argument("--count", type=int, default=200)
     ap.add_argument("--keep", default=None, help="folder for inputs that failed")
     ap.add_argument("--args", default="-fsyntax-only", help="what relaxc is asked to do")
+    ap.add_argument("--words", action="store_true", help="change whole words")
     ap.add_argument("--timeout", type=float, default=20)
     args = ap.parse_args()
     rng = random.Random(args.seed)
@@ -87,7 +112,8 @@ def main():
     with tempfile.TemporaryDirectory() as tmp:
         path = os.path.join(tmp, "input.rx")
         for i in range(args.count):
-            data = mutate(rng, rng.choice(sources), sources)
+            source = rng.choice(sources)
+            data = mutate_words(rng, source) if args.words else mutate(rng, source, sources)
             with open(path, "wb") as f:
                 f.write(data)
             try:
