@@ -231,7 +231,7 @@ bool lower_median(LowerCtx *lc, Node *n) {
   Context *c = lc->c;
   const median_attrs *a = n->attrs;
   TeAxes t;
-  te_axes_init(lc, &t, te_arg(lc, 0), a->axis.n ? a->axis : (IntList){-1, NULL}, a->keepdims);
+  te_axes_init(lc, &t, te_arg(lc, 0), a->axis, a->keepdims);
   const Expr *len = expr_product(c, t.red, t.nred), *one = I64(1);
   if (prove_le(c, NULL, expr_dim(c, one), expr_dim(c, len)) != PROOF_YES)
     te_assert(lc, GE(len, one), "the median of no elements");

@@ -224,8 +224,6 @@ const SInfo *infer_multibox(InferCtx *ic, Node *n) {
   if (!a || !dim_is(ic, n, 2, a, 2, expr_i64(ic->c, 4)) ||
       !dim_is(ic, n, 2, a, 0, expr_i64(ic->c, 1)))
     return NULL;
-  if (node_attrs(n, vision_multibox_transform_loc)->variances == NULL)
-    return infer_error(ic, n, -1, "expected four variances");
   if (p->dims && (!dim_is(ic, n, 1, l, 0, p->dims[0]) || !dim_is(ic, n, 2, a, 1, p->dims[2])))
     return NULL;
   const Expr *b[3];

@@ -490,7 +490,7 @@ def vision(Case):
         sc = np.where(sc >= th, sc, 0)
         if not keep:
             sc[:, 0] = 0
-        attrs = f"clip={clip}, threshold={th}, variances=(0.1, 0.2, 0.3, 0.4), keep_background={keep}, apply_softmax={soft}"
+        attrs = f"clip={clip}, threshold={th}, variances=[0.1, 0.2, 0.3, 0.4], keep_background={keep}, apply_softmax={soft}"
         add(f"R.vision.multibox_transform_loc({{c}}, {{l}}, {{a}}, {attrs})", {"c": cls, "l": loc, "a": anchor}, ((np.clip(box, 0, 1) if clip else box).astype("float32"), sc.astype("float32")), {"c": ("b", "k", None), "l": ("b", None), "a": (None, None, None)})
     # suppression
     n = 12
