@@ -44,6 +44,7 @@ typedef struct {
 struct Node {
   OpId op;
   bool is_output; /* bound in a dataflow block and visible after it */
+  bool guard;     /* OP_MATCH_CAST that an annotation stands for in the text */
   uint32_t id;    /* dense per module, in order of creation */
   const char *name;     /* when bound or a parameter; unique in the function */
   const SInfo *sinfo;   /* never NULL once built */

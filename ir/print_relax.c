@@ -463,7 +463,24 @@ static void print_if(Printer *p, const Node *n, int indent) {
   print_branch(p, n, &n->if_.else_, name, "_else", indent + 4);
 }
 
+/* Does the annotation of n's name in the text stand for the match_cast n and for its operand, which
+ * is bound right before it and used by nothing else? */
+static bool is_guard(const Node *n) {
+  if (!n || n->op != OP_MATCH_CAST || !n->guard) return false;
+  const Node *v = node_in(n, 0);
+  return v == n->prev && !v->is_output && node_count_uses(v) == 1 && v->op != OP_IF &&
+         v->op != OP_FUNC && v->op != OP_MATCH_CAST && !is_out_ty(v);
+}
+
 static void print_binding(Printer *p, const Node *n, int indent) {
+  if (is_guard(n->next)) return;
+  if (is_guard(n)) {
+    text_indent(p->t, indent);
+    print_binder(p, print_name(p, n, n->name), n);
+    print_value(p, node_in(n, 0), true);
+    text_putc(p->t, '\n');
+    return;
+  }
   if (n->op == OP_IF) {
     print_if(p, n, indent);
     return;

@@ -200,10 +200,12 @@ static Node *bind_value(Sema *s, const Tree *target, Node *value, const SInfo *a
   bool unproved = false;
   if (annot) annot = check_annotation(s, annot_tree, target->name, value, annot, &unproved);
   if (unproved) {
-    if (!graph_is_atom(value))
+    bool fresh = !graph_is_atom(value);
+    if (fresh)
       node_bind_last(graph_block(s, target), value,
                      arena_printf(s->arena, "%s_unchecked", target->name));
     n = guard_cast(s, annot_tree, value, annot);
+    n->guard = fresh;
   } else if (is_place(value)) {
     n = node_create(s->f, OP_ALIAS, &value, 1, value->span);
     n->sinfo = value->sinfo;
