@@ -50,7 +50,7 @@ static bool collect(Sema *s, const Tree *call, uint32_t skip, BufferArgs *a) {
                              (slot[k]->kind == TREE_STR && !slot[k]->n) ||
                              (slot[k]->kind == TREE_DICT && !slot[k]->n) ||
                              (slot[k]->kind == TREE_STR && strcmp(slot[k]->str, "default") == 0) ||
-                             (tree_const_int(slot[k], &v) && v <= 1));
+                             (tree_const_int(slot[k], &v) && v == 0));
     bool annotations = strcmp(names[k], "annotations") == 0; /* the caller's */
     if (!given[k] || annotations || (slot[k] && empty && strcmp(names[k], "layout") != 0)) continue;
     if (!slot[k] && strcmp(names[k], "layout") != 0) continue;
