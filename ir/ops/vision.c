@@ -218,7 +218,21 @@ bool lower_roi_pool(LowerCtx *lc, Node *n) {
 }
 
 /* ---- multibox_transform_loc ---- */
+/* Variances that were left out are written down, so that they print as TVM has them. */
+static const Attr *four_ones(Arena *arena) {
+  const Attr **items = ARENA_ARRAY(arena, const Attr *, 4);
+  for (int i = 0; i < 4; i++) items[i] = attr_float(arena, 1);
+  Attr *a = ARENA_NEW(arena, Attr);
+  a->kind = ATTR_LIST;
+  a->n = 4;
+  a->items = items;
+  return a;
+}
+
 const SInfo *infer_multibox(InferCtx *ic, Node *n) {
+  vision_multibox_transform_loc_attrs *given = node_attrs(n, vision_multibox_transform_loc);
+  if (!given->variances || given->variances->kind == ATTR_NONE)
+    given->variances = four_ones(ic->arena);
   const SInfo *p = float_arg(ic, n, 0, 3), *l = p ? float_arg(ic, n, 1, 2) : NULL;
   const SInfo *a = l ? float_arg(ic, n, 2, 3) : NULL;
   if (!a || !dim_is(ic, n, 2, a, 2, expr_i64(ic->c, 4)) ||
