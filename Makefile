@@ -82,7 +82,7 @@ RT_LIBS    := $(BUILD)/librelaxrt.a $(BUILD)/librelaxrt.so
 RT_LINK    := $(if $(SAN),$(BUILD)/san/librelaxrt.a,$(BUILD)/librelaxrt.a)
 SAN_RT_OBJS := $(if $(SAN),$(RT_SRCS:%.c=$(BUILD)/obj/san/%.o))
 
-.PHONY: all asan deps bench-deps check run-tests units demo bench layers headers tidy format \
+.PHONY: all asan deps bench-deps check run-tests units demo bench peers layers headers tidy format \
         format-check clean install install-files fuzz
 all: $(if $(wildcard frontend/main.c),$(BUILD)/relaxc) $(RT_LIBS) $(RT_LINK)
 asan: $(if $(filter check demo fuzz,$(MAKECMDGOALS)),,all)
