@@ -13,10 +13,28 @@
 #define MAX_BYTES (8 << 20)
 
 typedef struct {
-  const Axis *axes[MAX_AXES]; /* k, then rows in C's order */
-  uint32_t n, nk;
+  const Axis *axes[MAX_AXES]; /* other rows, k, then rows that C continues over */
+  uint32_t n, joined;         /* the last start at `joined` */
   int64_t elems, extent[MAX_AXES];
 } Shape;
+
+static bool is_row(const Contraction *con, const Var *v) {
+  if (con->m.var == v) return true;
+  for (uint32_t i = 0; i < con->nrows; i++)
+    if (con->rows[i].var == v) return true;
+  return false;
+}
+
+/* Strides of the axes in an access; false when one isn't constant. */
+static bool find_strides(Sched *s, const Stage *st, const Buffer *b, const Expr *const *idx,
+                         const Axis *const *axes, uint32_t n, int64_t *stride) {
+  const Dim *off = flat_offset(s->lc, b, idx);
+  for (uint32_t i = 0; i < n; i++) {
+    const Dim *d = stride_of(s->lc, st, off, axes[i]->var);
+    if (!d || !dim_is_const(d, &stride[i])) return false;
+  }
+  return true;
+}
 
 static bool add_axis(Sched *s, Shape *sh, const Axis *a) {
   if (!expr_const_int(s->c, a->extent, &sh->extent[sh->n]) || sh->extent[sh->n] <= 0 ||
@@ -27,53 +45,43 @@ static bool add_axis(Sched *s, Shape *sh, const Axis *a) {
   return true;
 }
 
-static bool is_row(const Contraction *con, const Var *v) {
-  if (con->m.var == v) return true;
-  for (uint32_t i = 0; i < con->nrows; i++)
-    if (con->rows[i].var == v) return true;
-  return false;
-}
-
 static bool find_shape(Sched *s, const Contraction *con, Shape *sh) {
+  const Stage *st = con->st;
+  const Axis *rows[MAX_AXES];
+  int64_t stride[MAX_AXES], e;
+  uint32_t n = 0;
   *sh = (Shape){.elems = 1};
+  for (uint32_t i = 0; i < st->nspatial; i++)
+    if (is_row(con, st->axes[i].var)) rows[n++] = &st->axes[i];
+  if (n < 2 || !find_strides(s, st, st->out, st->oidx, rows, n, stride)) return false;
+  uint32_t first = n - 1;
+  while (first > 0 && expr_const_int(s->c, rows[first]->extent, &e) &&
+         stride[first - 1] == stride[first] * e)
+    first--;
+  if (n - first < 2) return false;
+  for (uint32_t i = 0; i < first; i++)
+    if (!add_axis(s, sh, rows[i])) return false;
   for (uint32_t i = 0; i < con->nk; i++)
     if (!add_axis(s, sh, &con->k[i])) return false;
-  sh->nk = sh->n;
-  for (uint32_t i = 0; i < con->st->nspatial; i++)
-    if (is_row(con, con->st->axes[i].var) && !add_axis(s, sh, &con->st->axes[i])) return false;
-  return sh->n - sh->nk >= 2;
-}
-
-/* Whether each row axis continues the one inside it. */
-static bool rows_continue(Sched *s, const Contraction *con, const Shape *sh, const Buffer *b,
-                          const Expr *const *idx, bool *all_const) {
-  const Dim *off = flat_offset(s->lc, b, idx);
-  int64_t stride[MAX_AXES];
-  *all_const = true;
-  for (uint32_t i = 0; i < sh->n; i++) {
-    const Dim *d = stride_of(s->lc, con->st, off, sh->axes[i]->var);
-    if (!d || !dim_is_const(d, &stride[i])) {
-      *all_const = false;
-      return false;
-    }
-  }
-  for (uint32_t i = sh->nk; i + 1 < sh->n; i++)
-    if (stride[i] != stride[i + 1] * sh->extent[i + 1]) return false;
+  sh->joined = sh->n;
+  for (uint32_t i = first; i < n; i++)
+    if (!add_axis(s, sh, rows[i])) return false;
   return true;
 }
 
 static bool is_worth_it(Sched *s, const Contraction *con, const Shape *sh) {
   const Expr *a = con->a;
-  bool a_const, c_const;
-  int64_t n, have = 1, e;
+  int64_t n, have = 1, e, stride[MAX_AXES];
   if (a->kind != EXPR_LOAD || con->nouter || !expr_const_int(s->c, con->n.extent, &n) ||
       n < MIN_COLUMNS || sh->elems * (int64_t)dtype_bytes(a->dtype) > MAX_BYTES)
     return false;
   for (uint32_t i = 0; i < a->buf->ndim; i++)
     have *= expr_const_int(s->c, a->buf->shape[i], &e) ? e : 0;
   if (sh->elems > have) return false; /* windows overlap */
-  return !rows_continue(s, con, sh, a->buf, a->arg, &a_const) && a_const &&
-         rows_continue(s, con, sh, con->st->out, con->st->oidx, &c_const);
+  if (!find_strides(s, con->st, a->buf, a->arg, sh->axes, sh->n, stride)) return false;
+  for (uint32_t i = sh->joined; i + 1 < sh->n; i++)
+    if (stride[i] != stride[i + 1] * sh->extent[i + 1]) return true;
+  return false;
 }
 
 void rows_compact(Sched *s, Group *g, const Contraction *con, StmtVec *out) {
