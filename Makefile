@@ -201,6 +201,14 @@ bench: bench-deps
 	@$(MAKE) --no-print-directory -s -C tests/bench RELAXC=$(abspath $(BUILD)/relaxc) \
 	  RT=$(abspath $(BUILD)) OUT=$(abspath $(BUILD))/bench
 
+# Against TVM's wheel from PyPI, over the scripts of tests and samples or in T; no part of check.
+peers: all
+	$(call install_packages,python3-venv)
+	@test -x $(BUILD)/peers/bin/python || $(PYTHON) -m venv $(BUILD)/peers
+	@$(BUILD)/peers/bin/python -c 'import tvm' 2>/dev/null || \
+	  $(BUILD)/peers/bin/python -m pip install -q apache-tvm numpy
+	@$(BUILD)/peers/bin/python tests/peers/tvm/run.py --relaxc $(BUILD)/relaxc $(or $(T),tests samples)
+
 # Random programs and mutated scripts, for SECONDS from SEED; failing ones are left in $(BUILD)/fuzz.
 SECONDS ?= 60
 SEED    ?= 1
