@@ -8,24 +8,24 @@
 
 /* One instruction set that hot code is emitted for. The scheduler reads only these numbers. */
 typedef struct {
-  const char *name;      /* suffix of its symbols: "v2", "v3", "v4", "native" */
-  const char *cpu;       /* LLVM CPU name: "x86-64-v3" */
-  const char *features;  /* LLVM feature string or "" */
-  uint32_t vector_bits;  /* 128, 256, 512 */
-  uint32_t vector_regs;  /* 16, 32 */
+  const char *name;     /* suffix of its symbols: "v2", "v3", "v4", "native" */
+  const char *cpu;      /* LLVM CPU name: "x86-64-v3" */
+  const char *features; /* LLVM feature string or "" */
+  uint32_t vector_bits; /* 128, 256, 512 */
+  uint32_t vector_regs; /* 16, 32 */
   bool has_fma;
-  bool has_mask;         /* masked vector loads and stores are cheap (AVX-512) */
-  uint32_t fma_chains;   /* FMA latency x pipes: independent accumulators needed (8 or 10) */
+  bool has_mask;               /* masked vector loads and stores are cheap (AVX-512) */
+  uint32_t fma_chains;         /* FMA latency x pipes: independent accumulators needed (8 or 10) */
   uint32_t l1_bytes, l2_bytes; /* per core, conservative */
 } Variant;
 
 #define TARGET_MAX_VARIANTS 4
 typedef struct Target {
-  const char *triple;    /* "x86_64-unknown-linux-gnu" */
-  uint32_t nvariants;    /* ascending: variant 0 runs everywhere, the last is the best */
+  const char *triple; /* "x86_64-unknown-linux-gnu" */
+  uint32_t nvariants; /* ascending: variant 0 runs everywhere, the last is the best */
   Variant variants[TARGET_MAX_VARIANTS];
-  bool threads;          /* false: -fno-threads */
-  uint32_t panel_lanes;  /* width in elements of 32 bit of packed panels: common to all variants */
+  bool threads;         /* false: -fno-threads */
+  uint32_t panel_lanes; /* width in elements of 32 bit of packed panels: common to all variants */
 } Target;
 
 /* From --target / -march / -mattr (each may be NULL). On failure returns false and *error says why,

@@ -12,10 +12,10 @@ typedef struct Context {
   SourceMap *sources;
   Diags *diags;
   StrPool *strings;
-  struct ExprPool *exprs; /* made by expr_pool_create (ir/expr.h) */
-  struct DimPool *dims;   /* made by dim_pool_create (ir/dim.h) */
+  struct ExprPool *exprs;   /* made by expr_pool_create (ir/expr.h) */
+  struct DimPool *dims;     /* made by dim_pool_create (ir/dim.h) */
   struct SInfoPool *sinfos; /* made by sinfo_pool_create (ir/sinfo.h) */
-  uint32_t next_var;  /* ids of Vars and Buffers */
+  uint32_t next_var;        /* ids of Vars and Buffers */
 } Context;
 
 /* Creates and frees a session with its arenas, pools and diagnostics (ir/context.c). */

@@ -16,14 +16,14 @@ typedef struct Dim Dim;
 typedef struct DimAtom {
   AtomKind kind;
   uint32_t id;
-  Var *var;          /* ATOM_VAR */
-  const Dim *a, *b;  /* the others' operands */
-  const Expr *expr;  /* ATOM_OPAQUE */
+  Var *var;         /* ATOM_VAR */
+  const Dim *a, *b; /* the others' operands */
+  const Expr *expr; /* ATOM_OPAQUE */
 } DimAtom;
 
 typedef struct {
-  int64_t coef;  /* never 0 */
-  uint32_t n;    /* factors, sorted by id; a power repeats */
+  int64_t coef; /* never 0 */
+  uint32_t n;   /* factors, sorted by id; a power repeats */
   const DimAtom *const *atoms;
 } DimTerm;
 
@@ -31,7 +31,7 @@ struct Dim {
   uint32_t id;
   int64_t konst;
   uint32_t n;
-  const DimTerm *terms; /* sorted by atoms' ids */
+  const DimTerm *terms;  /* sorted by atoms' ids */
   const Expr *e64, *e32; /* caches of dim_expr */
 };
 
@@ -71,8 +71,8 @@ const Dim *dim_subst(Context *c, const Dim *d, const Map *vars);
 /* The largest integer that divides d for all values of its atoms (0 for d = 0). */
 int64_t dim_content(const Dim *d);
 
-/* The same rules with what `facts` know (ranges of loop variables, equalities): (i * 16 + j) // 16 is
- * i where 0 <= j < 16. The results hold only under these facts. */
+/* The same rules with what `facts` know (ranges of loop variables, equalities): (i * 16 + j) // 16
+ * is i where 0 <= j < 16. The results hold only under these facts. */
 struct Facts;
 const Dim *dim_simplify(Context *c, const struct Facts *f, const Dim *d);
 const Expr *expr_simplify_facts(Context *c, const struct Facts *f, const Expr *e);

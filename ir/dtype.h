@@ -37,24 +37,38 @@ typedef struct {
 #define DT_BF16 DT(DTYPE_BFLOAT, 16)
 #define DT_HANDLE DT(DTYPE_HANDLE, 64)
 
-static inline bool dtype_known(DType d) { return d.bits != 0; }
+static inline bool dtype_known(DType d) {
+  return d.bits != 0;
+}
 static inline bool dtype_eq(DType a, DType b) {
   return a.code == b.code && a.bits == b.bits && a.lanes == b.lanes;
 }
 static inline bool dtype_is_float(DType d) {
   return d.bits && (d.code == DTYPE_FLOAT || d.code == DTYPE_BFLOAT || d.code >= 7);
 }
-static inline bool dtype_is_bool(DType d) { return d.code == DTYPE_BOOL; }
-static inline bool dtype_is_sint(DType d) { return d.bits && d.code == DTYPE_INT; }
-static inline bool dtype_is_uint(DType d) { return d.code == DTYPE_UINT; }
-static inline bool dtype_is_int(DType d) { return dtype_is_sint(d) || dtype_is_uint(d); }
+static inline bool dtype_is_bool(DType d) {
+  return d.code == DTYPE_BOOL;
+}
+static inline bool dtype_is_sint(DType d) {
+  return d.bits && d.code == DTYPE_INT;
+}
+static inline bool dtype_is_uint(DType d) {
+  return d.code == DTYPE_UINT;
+}
+static inline bool dtype_is_int(DType d) {
+  return dtype_is_sint(d) || dtype_is_uint(d);
+}
 static inline DType dtype_lanes(DType d, unsigned lanes) {
   d.lanes = (uint16_t)lanes;
   return d;
 }
-static inline DType dtype_scalar(DType d) { return dtype_lanes(d, 1); }
+static inline DType dtype_scalar(DType d) {
+  return dtype_lanes(d, 1);
+}
 /* Bytes of one element in memory (bool is one byte); sub-byte types round up. */
-static inline size_t dtype_bytes(DType d) { return ((size_t)d.bits + 7) / 8 * (d.lanes ? d.lanes : 1); }
+static inline size_t dtype_bytes(DType d) {
+  return ((size_t)d.bits + 7) / 8 * (d.lanes ? d.lanes : 1);
+}
 
 /* "float32", "bool", "int32x4", "void" for the unknown one; a static or thread-local string. */
 const char *dtype_name(DType d);

@@ -1,6 +1,6 @@
-/* The reference interpreter: runs a module at any level, slow and obvious, independent of LLVM and of
- * the scheduler. Graph operators run by lowering the operator on the fly (ir/te.h) and interpreting
- * the prim_func. The oracle of operator, pass and kernel tests.
+/* The reference interpreter: runs a module at any level, slow and obvious, independent of LLVM and
+ * of the scheduler. Graph operators run by lowering the operator on the fly (ir/te.h) and
+ * interpreting the prim_func. The oracle of operator, pass and kernel tests.
  */
 #ifndef RELAXC_IR_EVAL_H
 #define RELAXC_IR_EVAL_H
@@ -19,15 +19,15 @@ typedef enum {
 
 typedef struct Value {
   ValueKind kind;
-  DType dtype; /* TENSOR, PRIM */
-  int32_t ndim; /* TENSOR; SHAPE: number of values */
+  DType dtype;   /* TENSOR, PRIM */
+  int32_t ndim;  /* TENSOR; SHAPE: number of values */
   int64_t *dims; /* TENSOR; SHAPE: values */
   void *data;    /* TENSOR: compact row-major, arena-owned */
   int64_t i;     /* PRIM of integer type */
   double f;      /* PRIM of float type */
   uint32_t n;    /* TUPLE */
   struct Value **fields;
-  const char *str; /* STR */
+  const char *str;  /* STR */
   const Func *func; /* FUNC */
   void *frame;
 } Value;

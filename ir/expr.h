@@ -25,23 +25,39 @@ typedef enum {
   EXPR_STR,   /* s: string literal */
   EXPR_VAR,   /* var */
   EXPR_CAST,  /* arg[0] to dtype */
-  EXPR_ADD, EXPR_SUB, EXPR_MUL,
-  EXPR_DIV,      /* float division; for integers truncating (T.Div) */
-  EXPR_MOD,      /* truncating remainder (T.truncmod) */
-  EXPR_FLOORDIV, EXPR_FLOORMOD,
-  EXPR_MIN, EXPR_MAX, /* a float NaN in either operand gives NaN */
-  EXPR_EQ, EXPR_NE, EXPR_LT, EXPR_LE, EXPR_GT, EXPR_GE, /* dtype bool */
-  EXPR_AND, EXPR_OR, EXPR_NOT,                          /* dtype bool */
-  EXPR_BITAND, EXPR_BITOR, EXPR_BITXOR, EXPR_BITNOT,
-  EXPR_SHL, EXPR_SHR, /* SHR is arithmetic for signed types */
+  EXPR_ADD,
+  EXPR_SUB,
+  EXPR_MUL,
+  EXPR_DIV, /* float division; for integers truncating (T.Div) */
+  EXPR_MOD, /* truncating remainder (T.truncmod) */
+  EXPR_FLOORDIV,
+  EXPR_FLOORMOD,
+  EXPR_MIN,
+  EXPR_MAX, /* a float NaN in either operand gives NaN */
+  EXPR_EQ,
+  EXPR_NE,
+  EXPR_LT,
+  EXPR_LE,
+  EXPR_GT,
+  EXPR_GE, /* dtype bool */
+  EXPR_AND,
+  EXPR_OR,
+  EXPR_NOT, /* dtype bool */
+  EXPR_BITAND,
+  EXPR_BITOR,
+  EXPR_BITXOR,
+  EXPR_BITNOT,
+  EXPR_SHL,
+  EXPR_SHR,       /* SHR is arithmetic for signed types */
   EXPR_SELECT,    /* arg[0] ? arg[1] : arg[2], both evaluated */
   EXPR_LOAD,      /* buf[arg[0..n)], one index per dim; with has_pred the last arg is the lane mask
                      (lanes off: not read, value 0) */
   EXPR_RAMP,      /* arg[0] + lane * arg[1] */
   EXPR_BROADCAST, /* arg[0] in every lane */
-  EXPR_SHUFFLE,   /* vectors arg[0..n-1) concatenated, lanes picked by ints in the last (a CALL tuple) */
-  EXPR_LET,       /* value arg[1] with var arg[0] := arg[... ] -- arg = {var, value, body} */
-  EXPR_CALL,      /* intrinsic `intrin` of arg[...] (ir/intrins.def) */
+  EXPR_SHUFFLE, /* vectors arg[0..n-1) concatenated, lanes picked by ints in the last (a CALL tuple)
+                 */
+  EXPR_LET,     /* value arg[1] with var arg[0] := arg[... ] -- arg = {var, value, body} */
+  EXPR_CALL,    /* intrinsic `intrin` of arg[...] (ir/intrins.def) */
   EXPR_CALL_FUNC, /* call of prim_func named s with arg[...] */
   EXPR_BUF_DATA,  /* pointer to the first element of buf (A.data) */
   EXPR_KIND_COUNT
@@ -70,8 +86,9 @@ struct Expr {
   uint32_t n;
   union {
     const struct Dim *dim; /* canonical form, computed on demand by expr_dim() */
-    const double *written; /* EXPR_FLOAT: the literal in the text, before it was rounded to dtype; or
-                              NULL. For printers only: text that is read and printed stays the same */
+    const double
+        *written; /* EXPR_FLOAT: the literal in the text, before it was rounded to dtype; or
+                     NULL. For printers only: text that is read and printed stays the same */
   };
   union {
     int64_t i;
@@ -99,11 +116,11 @@ typedef enum {
   INTRIN_COUNT
 } IntrinId;
 
-enum { /* flags */
-  INTRIN_PURE = 1,    /* no side effect: may be moved, merged, dropped */
-  INTRIN_FLOAT = 2,   /* elementwise float math on any lanes */
-  INTRIN_OPAQUE = 4,  /* parses and prints; compiling for a CPU is refused by name */
-  INTRIN_LAZY = 8,    /* evaluates only the chosen operand (if_then_else) */
+enum {                    /* flags */
+       INTRIN_PURE = 1,   /* no side effect: may be moved, merged, dropped */
+       INTRIN_FLOAT = 2,  /* elementwise float math on any lanes */
+       INTRIN_OPAQUE = 4, /* parses and prints; compiling for a CPU is refused by name */
+       INTRIN_LAZY = 8,   /* evaluates only the chosen operand (if_then_else) */
 };
 typedef enum {
   IRES_SAME,   /* dtype of the first argument */
@@ -111,7 +128,10 @@ typedef enum {
   IRES_GIVEN,  /* first textual argument is a dtype string: T.call_extern("int32", ...) */
   IRES_SECOND, /* dtype of the second argument (if_then_else) */
   IRES_LAST,   /* the last argument is a dtype string */
-  IRES_VOID, IRES_HANDLE, IRES_I32, IRES_I64,
+  IRES_VOID,
+  IRES_HANDLE,
+  IRES_I32,
+  IRES_I64,
 } IntrinResult;
 
 typedef struct {
@@ -137,16 +157,18 @@ const Expr *expr_float(Context *c, DType d, double v);
 const Expr *expr_lit(Context *c, DType d, double v);
 const Expr *expr_str(Context *c, const char *s);
 /* Any kind of one, two or three operands with the dtype rules above. Binary operands must agree in
- * dtype, but a scalar is broadcast to the other's lanes, and an int literal takes the other's type. */
+ * dtype, but a scalar is broadcast to the other's lanes, and an int literal takes the other's type.
+ */
 const Expr *expr_unary(Context *c, ExprKind k, const Expr *a);
 const Expr *expr_binary(Context *c, ExprKind k, const Expr *a, const Expr *b);
 const Expr *expr_select(Context *c, const Expr *cond, const Expr *a, const Expr *b);
 const Expr *expr_cast(Context *c, DType d, const Expr *a);
 const Expr *expr_call(Context *c, IntrinId f, DType d, const Expr *const *args, uint32_t n);
-const Expr *expr_call1(Context *c, IntrinId f, const Expr *a);                 /* dtype of a */
+const Expr *expr_call1(Context *c, IntrinId f, const Expr *a);                /* dtype of a */
 const Expr *expr_call2(Context *c, IntrinId f, const Expr *a, const Expr *b); /* dtype of a */
 const Expr *expr_if_then_else(Context *c, const Expr *cond, const Expr *a, const Expr *b);
-const Expr *expr_call_func(Context *c, const char *func, DType d, const Expr *const *args, uint32_t n);
+const Expr *expr_call_func(Context *c, const char *func, DType d, const Expr *const *args,
+                           uint32_t n);
 const Expr *expr_load(Context *c, struct Buffer *b, const Expr *const *idx, uint32_t n);
 const Expr *expr_load_pred(Context *c, struct Buffer *b, const Expr *const *idx, uint32_t n,
                            const Expr *pred);
@@ -174,7 +196,9 @@ const Expr *expr_with_args(Context *c, const Expr *e, const Expr *const *args);
 #define expr_min(c, a, b) expr_binary((c), EXPR_MIN, (a), (b))
 #define expr_max(c, a, b) expr_binary((c), EXPR_MAX, (a), (b))
 
-static inline bool expr_is_int(const Expr *e, int64_t v) { return e->kind == EXPR_INT && e->i == v; }
+static inline bool expr_is_int(const Expr *e, int64_t v) {
+  return e->kind == EXPR_INT && e->i == v;
+}
 /* The value when e is an integer literal (or its Dim is constant). */
 bool expr_const_int(Context *c, const Expr *e, int64_t *out);
 

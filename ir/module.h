@@ -14,21 +14,24 @@ typedef struct {
   union {
     Func *func;
     PrimFunc *prim;
-    struct { const char *symbol; const SInfo *sinfo; } ext; /* R.ExternFunc */
+    struct {
+      const char *symbol;
+      const SInfo *sinfo;
+    } ext; /* R.ExternFunc */
   };
 } Global;
 
 typedef struct Module {
   Context *ctx;
-  Arena *arena; /* module lifetime */
+  Arena *arena;      /* module lifetime */
   const char *name;  /* class name as read; printed as Module */
   bool lone;         /* a bare function without a class: printed without one */
   bool legalized;    /* set by LegalizeOps: "no operator left" is a verifier rule from then on */
   const Attr *attrs; /* I.module_attrs */
   const Attr *global_infos; /* I.module_global_infos */
-  VEC(Global *) globals; /* in order of appearance; skip removed ones */
-  StrMap by_name;  /* name -> Global * */
-  StrMap suffixes; /* next number that module_unique_name tries for a hint */
+  VEC(Global *) globals;    /* in order of appearance; skip removed ones */
+  StrMap by_name;           /* name -> Global * */
+  StrMap suffixes;          /* next number that module_unique_name tries for a hint */
   uint32_t next_node, next_func, next_const;
   uint32_t file; /* source file, 0 if none */
 } Module;
@@ -44,8 +47,12 @@ void module_remove(Module *m, const char *name);
 const char *module_unique_name(Module *m, const char *hint);
 /* New, empty prim_func in the module arena, not yet added. */
 PrimFunc *primfunc_create(Module *m, const char *name, Span s);
-static inline Arena *func_arena(const Func *f) { return f->module->arena; }
-static inline Context *func_ctx(const Func *f) { return f->module->ctx; }
+static inline Arena *func_arena(const Func *f) {
+  return f->module->arena;
+}
+static inline Context *func_ctx(const Func *f) {
+  return f->module->ctx;
+}
 
 #define module_each(m, g)                                                                          \
   for (uint32_t g##_i = 0; g##_i < (m)->globals.n; g##_i++)                                        \

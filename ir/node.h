@@ -43,29 +43,34 @@ typedef struct {
 
 struct Node {
   OpId op;
-  bool is_output; /* bound in a dataflow block and visible after it */
-  bool guard;     /* OP_MATCH_CAST that an annotation stands for in the text */
-  uint32_t id;    /* dense per module, in order of creation */
+  bool is_output;       /* bound in a dataflow block and visible after it */
+  bool guard;           /* OP_MATCH_CAST that an annotation stands for in the text */
+  uint32_t id;          /* dense per module, in order of creation */
   const char *name;     /* when bound or a parameter; unique in the function */
   const SInfo *sinfo;   /* never NULL once built */
   const SInfo *annot;   /* annotation as written or NULL */
   Span span, name_span; /* the expression; the bound name (or the whole node) */
   Use *in;
   uint32_t nin;
-  Use *uses; /* head of the list; order unspecified but deterministic */
+  Use *uses;   /* head of the list; order unspecified but deterministic */
   void *attrs; /* the op's attribute struct, or NULL */
   BindingBlock *block;
   Node *prev, *next; /* in block */
   Func *func;        /* function it belongs to (params, bound and floating nodes) */
   union {
-    ConstData *data;      /* OP_CONST */
-    const Expr *expr;     /* OP_PRIM_VALUE */
-    struct { const Expr *const *at; uint32_t n; } shape; /* OP_SHAPE_EXPR */
-    const char *str;      /* OP_STR, OP_GLOBAL and OP_EXTERN (name) */
-    DType dtype;          /* OP_DTYPE */
-    int64_t index;        /* OP_TUPLE_GET; OP_PARAM: position */
-    struct { Seq then_, else_; } if_; /* OP_IF, in[0] is the condition */
-    Func *local;          /* OP_FUNC: local function */
+    ConstData *data;  /* OP_CONST */
+    const Expr *expr; /* OP_PRIM_VALUE */
+    struct {
+      const Expr *const *at;
+      uint32_t n;
+    } shape;         /* OP_SHAPE_EXPR */
+    const char *str; /* OP_STR, OP_GLOBAL and OP_EXTERN (name) */
+    DType dtype;     /* OP_DTYPE */
+    int64_t index;   /* OP_TUPLE_GET; OP_PARAM: position */
+    struct {
+      Seq then_, else_;
+    } if_;       /* OP_IF, in[0] is the condition */
+    Func *local; /* OP_FUNC: local function */
   };
   void *aux; /* scratch of the running pass */
 };
@@ -75,7 +80,7 @@ struct BindingBlock {
   uint32_t n; /* nodes */
   Node *first, *last;
   BindingBlock *prev, *next;
-  Seq *seq; /* parent */
+  Seq *seq;    /* parent */
   Node *owner; /* OP_IF whose branch this is in, or NULL for the function's body */
   Func *func;
   Span span;
@@ -95,14 +100,20 @@ struct Func {
   Var **dims; /* symbolic vars of the signature, in order of first appearance */
   uint32_t ndims;
   struct Module *module;
-  Func *outer; /* of a local function; set it before anything in it is named */
+  Func *outer;  /* of a local function; set it before anything in it is named */
   StrMap names; /* names taken; a local function uses its outermost function's */
 };
 
 #define node_in(n, i) ((n)->in[i].def)
-static inline Node *seq_result(const Seq *s) { return s->yield->in[0].def; }
-static inline Node *func_result(const Func *f) { return seq_result(&f->body); }
-static inline bool node_is_bound(const Node *n) { return n->block != NULL; }
+static inline Node *seq_result(const Seq *s) {
+  return s->yield->in[0].def;
+}
+static inline Node *func_result(const Func *f) {
+  return seq_result(&f->body);
+}
+static inline bool node_is_bound(const Node *n) {
+  return n->block != NULL;
+}
 
 /* ---- creation (module arena; struct info is set by the caller or node_infer) ---- */
 Func *func_create(struct Module *m, const char *name, Span s);
@@ -122,9 +133,12 @@ Node *node_str(Func *f, const char *str, Span s);
 Node *node_dtype(Func *f, DType d, Span s);
 Node *node_tuple(Func *f, Node *const *in, uint32_t n, Span s);
 Node *node_tuple_get(Func *f, Node *tuple, int64_t index, Span s);
-Node *node_global(Func *f, const char *name, Span s); /* struct info from the module's function, if there */
-ConstData *const_create(struct Module *m, DType d, const int64_t *dims, int32_t ndim, const void *bytes);
-ConstData *const_scalar(struct Module *m, DType d, double v, int64_t i); /* i for integers, v for floats */
+Node *node_global(Func *f, const char *name,
+                  Span s); /* struct info from the module's function, if there */
+ConstData *const_create(struct Module *m, DType d, const int64_t *dims, int32_t ndim,
+                        const void *bytes);
+ConstData *const_scalar(struct Module *m, DType d, double v,
+                        int64_t i); /* i for integers, v for floats */
 /* Attributes of op `op` with their defaults, in the module arena. */
 void *node_new_attrs(Func *f, OpId op);
 
@@ -148,7 +162,9 @@ void node_replace_uses(Node *from, Node *to);
 /* Unbinds n and drops its operands; it must have no uses. Floating operands that lose their last
  * use are dropped too. */
 void node_delete(Node *n);
-static inline bool node_has_uses(const Node *n) { return n->uses != NULL; }
+static inline bool node_has_uses(const Node *n) {
+  return n->uses != NULL;
+}
 uint32_t node_count_uses(const Node *n);
 
 /* ---- traversal ---- */

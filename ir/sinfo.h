@@ -11,7 +11,7 @@
 struct Node;
 
 typedef enum {
-  SINFO_BAD, /* an error was reported: silences what follows */
+  SINFO_BAD,    /* an error was reported: silences what follows */
   SINFO_OBJECT, /* R.Any / R.Object */
   SINFO_PRIM,
   SINFO_SHAPE,
@@ -25,17 +25,17 @@ typedef struct SInfo SInfo;
 struct SInfo {
   SInfoKind kind;
   uint32_t id;
-  DType dtype;      /* TENSOR (may be unknown), PRIM */
-  int32_t ndim;     /* TENSOR, SHAPE: -1 when unknown; equals the length of dims when dims != NULL */
-  const Expr *const *dims; /* TENSOR: shape, SHAPE: values; NULL when unknown (ndim 0 has a
-                              non-NULL empty array) */
-  struct Node *shape_var;  /* TENSOR: shape held by a Shape-typed variable */
-  const char *vdevice;     /* TENSOR: "llvm:0:global" or NULL */
+  DType dtype;  /* TENSOR (may be unknown), PRIM */
+  int32_t ndim; /* TENSOR, SHAPE: -1 when unknown; equals the length of dims when dims != NULL */
+  const Expr *const *dims;      /* TENSOR: shape, SHAPE: values; NULL when unknown (ndim 0 has a
+                                   non-NULL empty array) */
+  struct Node *shape_var;       /* TENSOR: shape held by a Shape-typed variable */
+  const char *vdevice;          /* TENSOR: "llvm:0:global" or NULL */
   const char *mesh, *placement; /* TENSOR that is distributed: "mesh[0]" and "S[0], R"; or NULL */
-  const Expr *value;       /* PRIM: value when known, else NULL */
-  uint32_t n;              /* TUPLE fields, CALLABLE params */
+  const Expr *value;            /* PRIM: value when known, else NULL */
+  uint32_t n;                   /* TUPLE fields, CALLABLE params */
   const SInfo *const *fields;
-  const SInfo *ret; /* CALLABLE */
+  const SInfo *ret;  /* CALLABLE */
   bool opaque, pure; /* CALLABLE: no parameter list known; free of side effects */
 };
 
@@ -59,12 +59,20 @@ const SInfo *sinfo_callable(Context *c, const SInfo *const *params, uint32_t n, 
                             bool pure);
 const SInfo *sinfo_callable_opaque(Context *c, const SInfo *ret, bool pure);
 
-static inline bool sinfo_is_void(const SInfo *s) { return s->kind == SINFO_TUPLE && s->n == 0; }
-static inline bool sinfo_is_tensor(const SInfo *s) { return s->kind == SINFO_TENSOR; }
+static inline bool sinfo_is_void(const SInfo *s) {
+  return s->kind == SINFO_TUPLE && s->n == 0;
+}
+static inline bool sinfo_is_tensor(const SInfo *s) {
+  return s->kind == SINFO_TENSOR;
+}
 
 /* Could a value of type `have` be of type `want`? SINFO_FAIL only where provably not.
  * On failure *why (may be NULL) gets words: "dim 1 is 784 but 10 is expected". */
-typedef enum { SINFO_SUB, SINFO_MAYBE, SINFO_FAIL } SInfoCheck; /* proved subtype; run-time check; never */
+typedef enum {
+  SINFO_SUB,
+  SINFO_MAYBE,
+  SINFO_FAIL
+} SInfoCheck; /* proved subtype; run-time check; never */
 SInfoCheck sinfo_check(Context *c, const Facts *f, const SInfo *have, const SInfo *want, Text *why);
 bool sinfo_equal(Context *c, const SInfo *a, const SInfo *b); /* by algebra */
 /* Least upper bound of two branches. */

@@ -65,7 +65,8 @@ typedef struct SBlock {
   const Expr *predicate; /* T.where; NULL when true */
   Region *reads, *writes;
   uint32_t nreads, nwrites;
-  bool has_reads, has_writes; /* false: not written in the text, derive on need (sblock_derive_regions) */
+  bool has_reads,
+      has_writes; /* false: not written in the text, derive on need (sblock_derive_regions) */
   Buffer **allocs;
   uint32_t nallocs;
   MatchRegion *matches;
@@ -99,7 +100,10 @@ struct Stmt {
   StmtKind kind;
   Span span;
   union {
-    struct { Stmt **at; uint32_t n; } seq;
+    struct {
+      Stmt **at;
+      uint32_t n;
+    } seq;
     struct {
       Var *var;
       const Expr *min, *extent;
@@ -117,13 +121,34 @@ struct Stmt {
       const Expr *value;
       const Expr *pred; /* lane mask or NULL */
     } store;
-    struct { Var *var; const Expr *value; } let;
-    struct { const Expr *cond; Stmt *then_, *else_; } if_; /* else_ may be NULL */
-    struct { const Expr *cond; Stmt *body; } while_;
-    struct { const Attr *node; const char *key; const Expr *value; Stmt *body; } attr; /* body NULL: rest of SEQ */
-    struct { const Expr *cond; const char *kind; const char *message; } assert_;
+    struct {
+      Var *var;
+      const Expr *value;
+    } let;
+    struct {
+      const Expr *cond;
+      Stmt *then_, *else_;
+    } if_; /* else_ may be NULL */
+    struct {
+      const Expr *cond;
+      Stmt *body;
+    } while_;
+    struct {
+      const Attr *node;
+      const char *key;
+      const Expr *value;
+      Stmt *body;
+    } attr; /* body NULL: rest of SEQ */
+    struct {
+      const Expr *cond;
+      const char *kind;
+      const char *message;
+    } assert_;
     const Expr *eval;
-    struct { Buffer *buf; const Attr *annotations; } alloc; /* also DECL */
+    struct {
+      Buffer *buf;
+      const Attr *annotations;
+    } alloc; /* also DECL */
     const Expr *ret;
   };
 };
@@ -133,8 +158,8 @@ struct PrimFunc {
   const char *name; /* key in the module */
   uint32_t id;      /* dense per module */
   Span span;
-  Var **params;          /* handle var for a buffer, else a scalar */
-  Buffer **param_bufs;   /* NULL entry for scalars */
+  Var **params;        /* handle var for a buffer, else a scalar */
+  Buffer **param_bufs; /* NULL entry for scalars */
   uint32_t nparams;
   Var **dims; /* symbolic shape vars that appear bare in param shapes and are no scalar parameters,
                  in order of first appearance: implicit arguments bound from the shapes */
@@ -147,8 +172,10 @@ struct PrimFunc {
 };
 
 /* ---- construction ---- */
-Stmt *stmt_seq(Arena *a, Stmt *const *at, uint32_t n); /* flattens nested; one statement is itself */
-Stmt *stmt_for(Arena *a, Span s, Var *v, const Expr *min, const Expr *extent, ForKind k, Stmt *body);
+Stmt *stmt_seq(Arena *a, Stmt *const *at,
+               uint32_t n); /* flattens nested; one statement is itself */
+Stmt *stmt_for(Arena *a, Span s, Var *v, const Expr *min, const Expr *extent, ForKind k,
+               Stmt *body);
 Stmt *stmt_store(Arena *a, Span s, Buffer *b, const Expr *const *idx, const Expr *value);
 Stmt *stmt_if(Arena *a, Span s, const Expr *cond, Stmt *then_, Stmt *else_);
 Stmt *stmt_let(Arena *a, Span s, Var *v, const Expr *value);
@@ -178,16 +205,19 @@ void stmt_walk(const Stmt *s, StmtVisit fn, void *ctx);
  * values, predicate, regions and alloc shapes included. */
 void stmt_exprs(const Stmt *s, void (*fn)(const Expr *e, void *ctx), void *ctx);
 /* Rebuilds s: fn_expr maps every expression (NULL: keep), then fn_stmt may replace each rebuilt
- * statement, children first (NULL: keep; returning NULL drops it). Unchanged subtrees are shared. */
+ * statement, children first (NULL: keep; returning NULL drops it). Unchanged subtrees are shared.
+ */
 typedef const Expr *(*StmtExprFn)(Context *c, const Expr *e, void *ctx);
 typedef Stmt *(*StmtFn)(Context *c, Arena *a, Stmt *s, void *ctx);
 Stmt *stmt_rewrite(Context *c, Arena *a, Stmt *s, StmtExprFn fn_expr, StmtFn fn_stmt, void *ctx);
-/* Substitutes variables and buffers everywhere (stores, regions, allocs keep identity unless mapped).
- * Bound variables (loops, axes, lets) are renewed when `fresh`, so that a body can be copied. */
+/* Substitutes variables and buffers everywhere (stores, regions, allocs keep identity unless
+ * mapped). Bound variables (loops, axes, lets) are renewed when `fresh`, so that a body can be
+ * copied. */
 Stmt *stmt_subst(Context *c, Arena *a, Stmt *s, const Map *vars, const Map *buffers, bool fresh);
 /* A copy of f with fresh variables and buffers throughout. */
 PrimFunc *primfunc_copy(Context *c, Arena *a, const PrimFunc *f, const char *name);
-/* Structural equality up to names (alpha-equivalence), for de-duplication; and a hash that agrees. */
+/* Structural equality up to names (alpha-equivalence), for de-duplication; and a hash that agrees.
+ */
 bool primfunc_equal(const PrimFunc *a, const PrimFunc *b);
 uint64_t primfunc_hash(const PrimFunc *f);
 

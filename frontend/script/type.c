@@ -139,8 +139,8 @@ static const SInfo *read_dtensor(Sema *s, const Tree *t) {
   if (slot[1] && !tree_is_none(slot[1]) && !sema_dtype(s, slot[1], &d)) return bad;
   for (int i = 2; i < 4; i++)
     if (!slot[i] || slot[i]->kind != TREE_STR) {
-      sema_error(s, slot[i] ? slot[i] : t, "R.DTensor needs '%s', a string such as \"%s\"", names[i],
-                 i == 2 ? "mesh[0]" : "S[0], R");
+      sema_error(s, slot[i] ? slot[i] : t, "R.DTensor needs '%s', a string such as \"%s\"",
+                 names[i], i == 2 ? "mesh[0]" : "S[0], R");
       return bad;
     }
   const SInfo *si = NULL;

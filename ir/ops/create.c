@@ -113,7 +113,7 @@ static const SInfo *range_of(InferCtx *ic, const Node *n, const Expr *start, con
 const SInfo *infer_arange(InferCtx *ic, Node *n) {
   const Expr *v[3];
   bool no_end = n->nin == 3 && !node_has_in(n, 1); /* R.arange(end, step=2) */
-  if (n->nin == 1 || no_end) { /* R.arange(end) */
+  if (n->nin == 1 || no_end) {                     /* R.arange(end) */
     if (!infer_prim_arg(ic, n, 0, &v[0])) return NULL;
     Node *end = node_in(n, 0);
     Node *zero = node_prim(n->func, expr_lit(ic->c, end->sinfo->dtype, 0), n->span);

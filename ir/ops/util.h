@@ -64,8 +64,8 @@ DType te_acc_dtype(DType d);
 /* Value conversions of R.astype: floats to integers saturate and NaN gives 0, to bool compares. */
 const Expr *te_cast(Context *c, DType d, const Expr *e);
 const Expr *te_i64(LowerCtx *lc, int64_t v);
-/* A condition that is checked when the prim_func runs, before its stages; such a function is not fused.
- * Nothing is emitted for a condition that is literally true. */
+/* A condition that is checked when the prim_func runs, before its stages; such a function is not
+ * fused. Nothing is emitted for a condition that is literally true. */
 void te_assert(LowerCtx *lc, const Expr *cond, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 /* Two dims that must be equal for the operator to be right: refused where they provably differ,
@@ -76,8 +76,8 @@ const Expr *te_select(Context *c, const Expr *cond, const Expr *a, const Expr *b
 /* Integer quotient or remainder (DIV, MOD, FLOORDIV, FLOORMOD) defined for every operand: 0 for a
  * divisor of 0, and the lowest value divided by -1 wraps. */
 const Expr *te_int_div(Context *c, ExprKind kind, const Expr *a, const Expr *b);
-/* FLOORDIV or FLOORMOD of an index by the extent of an axis; an extent that is 0, whose axis is never
- * indexed, gives 0. */
+/* FLOORDIV or FLOORMOD of an index by the extent of an axis; an extent that is 0, whose axis is
+ * never indexed, gives 0. */
 const Expr *te_axis_div(Context *c, ExprKind kind, const Expr *at, const Expr *extent);
 /* Brings two operands to a dtype that holds both (comparisons of mixed dtypes). */
 void te_common(Context *c, const Expr **a, const Expr **b);
@@ -91,14 +91,14 @@ bool te_binary(LowerCtx *lc, Node *n, TeBinary fn);
 /* Float operands of few bits widened to float32; others as they are. */
 const Expr *te_widen(Context *c, const Expr *e);
 
-/* An index that is data, as int64 counted from the start (negative ones count from the end); the same
- * cut to the axis; and a statement that fails where it lies outside (ir/ops/gather.c). */
+/* An index that is data, as int64 counted from the start (negative ones count from the end); the
+ * same cut to the axis; and a statement that fails where it lies outside (ir/ops/gather.c). */
 const Expr *te_index_from_start(Context *c, const Expr *index, const Expr *dim);
 const Expr *te_index_inside(Context *c, const Expr *index, const Expr *dim);
 Stmt *te_index_check(LowerCtx *lc, const Expr *at, const Expr *dim);
 
-/* For composite hooks: the first entries of x along axis 0, as many as the one number in `count` says; a
- * new dim of that name stands for it. NULL after an error (ir/ops/data_dep.c). */
+/* For composite hooks: the first entries of x along axis 0, as many as the one number in `count`
+ * says; a new dim of that name stands for it. NULL after an error (ir/ops/data_dep.c). */
 Node *te_head(LowerCtx *lc, Node *x, Node *count, const char *name);
 
 /* A stage with the stable order of x along an axis: [other axes..., place] -> position, int64

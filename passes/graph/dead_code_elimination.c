@@ -110,9 +110,8 @@ static void reach_all(Reach *r) {
 /* The other instruction sets' versions of what is reached. */
 static void reach_variants(Reach *r) {
   module_each(r->m, v) {
-    const char *of = v->kind == GLOBAL_PRIM
-                         ? attr_get_str(v->prim->attrs, "relaxc.variant_of", NULL)
-                         : NULL;
+    const char *of =
+        v->kind == GLOBAL_PRIM ? attr_get_str(v->prim->attrs, "relaxc.variant_of", NULL) : NULL;
     if (of && strmap_has(&r->reached, of)) reach(r, v->name);
   }
   reach_all(r);
