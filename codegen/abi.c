@@ -305,12 +305,6 @@ bool abi_module(Arena *a, const Module *m, const char *prefix, AbiModule *out) {
   return check_symbols(a, m, prefix, out) && ok;
 }
 
-const AbiFunc *abi_find(const AbiModule *abi, const Func *f) {
-  for (uint32_t i = 0; i < abi->n; i++)
-    if (abi->funcs[i]->func == f) return abi->funcs[i];
-  return NULL;
-}
-
 const char *abi_signature(Arena *a, const AbiFunc *abi) {
   const Func *f = abi->func;
   if (abi->prim) return abi_prim_signature(a, abi);

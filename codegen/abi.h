@@ -84,8 +84,6 @@ bool abi_function_named(Arena *a, const Module *m, const char *prefix, const Fun
                         const char *const *out_names, AbiFunc *out);
 /* Is parameter i the scratch that scheduling added? */
 bool abi_is_workspace(const PrimFunc *p, uint32_t i);
-/* The one of f, or NULL when f isn't public. */
-const AbiFunc *abi_find(const AbiModule *abi, const Func *f);
 
 /* The dims that m_f_workspace takes: all of func->dims (also those in Prim arguments). */
 static inline uint32_t abi_workspace_ndims(const AbiFunc *f) {

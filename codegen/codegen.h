@@ -19,13 +19,11 @@ typedef struct {
   int jobs;             /* -j: never changes a byte of the output */
 } CodegenOptions;
 
-/* Emits the module (scheduled and planned) to memory: *out malloc'd, *size bytes. Returns false
- * after reporting an error. Deterministic. */
-bool codegen_emit(Module *m, const Target *t, const CodegenOptions *o, char **out, size_t *size);
-/* The same with the contents of the external file: *weights malloc'd, or NULL when it isn't needed.
- */
-bool codegen_emit_weights(Module *m, const Target *t, const CodegenOptions *o, char **out,
-                          size_t *size, char **weights, size_t *weights_size);
+/* Emits the module (scheduled and planned) to memory: *out malloc'd, *size bytes; *weights gets the
+ * contents of the external file, malloc'd, or NULL when it isn't needed. Returns false after
+ * reporting an error. Deterministic. */
+bool codegen_emit(Module *m, const Target *t, const CodegenOptions *o, char **out, size_t *size,
+                  char **weights, size_t *weights_size);
 
 /* In-memory compilation for `relaxc run` (ORC). */
 typedef struct Jit Jit;

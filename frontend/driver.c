@@ -279,7 +279,7 @@ static bool write_code(Context *c, Module *m, const Options *o, const Target *ta
     char *bytes = NULL, *weights = NULL;
     size_t size = 0, nweights = 0;
     co.kind = codes[i].code;
-    if (!codegen_emit_weights(m, target, &co, &bytes, &size, &weights, &nweights)) return false;
+    if (!codegen_emit(m, target, &co, &bytes, &size, &weights, &nweights)) return false;
     /* The same for each kind of code: written once. */
     bool ok = !weights || weights_written || write_bytes(c, co.external, weights, nweights);
     weights_written = true;

@@ -72,9 +72,8 @@ const Dim *dim_subst(Context *c, const Dim *d, const Map *vars);
 int64_t dim_content(const Dim *d);
 
 /* The same rules with what `facts` know (ranges of loop variables, equalities): (i * 16 + j) // 16
- * is i where 0 <= j < 16. The results hold only under these facts. */
+ * is i where 0 <= j < 16. The result holds only under these facts. */
 struct Facts;
 const Dim *dim_simplify(Context *c, const struct Facts *f, const Dim *d);
-const Expr *expr_simplify_facts(Context *c, const struct Facts *f, const Expr *e);
 
 #endif

@@ -231,8 +231,3 @@ const Dim *dim_simplify(Context *c, const struct Facts *f, const Dim *d) {
   Rebuild r = {.facts = f};
   return rebuild(c, &r, d);
 }
-
-const Expr *expr_simplify_facts(Context *c, const struct Facts *f, const Expr *e) {
-  if (e->kind == EXPR_INT || !is_index(e->dtype)) return e;
-  return dim_expr(c, dim_simplify(c, f, expr_dim(c, e)), e->dtype);
-}

@@ -154,11 +154,8 @@ const char *op_nearest(const char *name) {
   return text_nearest(name, names, n);
 }
 
-bool op_arg_is_shape(const OpInfo *op, uint32_t operand) {
-  if (op->max_args >= 0 && operand >= (uint32_t)op->max_args) return false;
-  if (op->max_args < 0 && operand > (uint32_t)op->min_args) return false;
-  const char *s = op->args[operand];
-  return !strncmp(s, "shape", 5) || !strncmp(s, "size", 4);
+bool op_arg_is_shape(const char *arg) {
+  return !strncmp(arg, "shape", 5) || !strncmp(arg, "size", 4);
 }
 
 /* ---- attributes ---- */

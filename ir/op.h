@@ -131,8 +131,9 @@ int op_find(const char *name);
 const char *op_nearest(const char *name);
 void op_print_list(Text *out);
 bool op_print_help(const char *name, Text *out);
-/* An operand that takes a shape: a tuple of numbers in the text stands for R.shape([...]). */
-bool op_arg_is_shape(const OpInfo *op, uint32_t operand);
+/* Does an operand of this name take a shape? Then a tuple of numbers in the text stands for
+ * R.shape([...]). */
+bool op_arg_is_shape(const char *arg);
 /* Attribute structs: defaults filled (zero where an attribute must be given); equal and hashed by
  * value. */
 void op_attrs_init(Context *c, OpId op, void *attrs);

@@ -40,12 +40,8 @@ static LLVMMemoryBufferRef emit_machine(Cg *cg, LLVMTargetMachineRef machine,
   return buf;
 }
 
-bool codegen_emit(Module *m, const Target *t, const CodegenOptions *o, char **out, size_t *size) {
-  return codegen_emit_weights(m, t, o, out, size, NULL, NULL);
-}
-
-bool codegen_emit_weights(Module *m, const Target *t, const CodegenOptions *o, char **out,
-                          size_t *size, char **weights, size_t *weights_size) {
+bool codegen_emit(Module *m, const Target *t, const CodegenOptions *o, char **out, size_t *size,
+                  char **weights, size_t *weights_size) {
   Cg cg;
   LLVMTargetMachineRef machine = cg_machine(t, o, false);
   cg_init(&cg, m, t, o, false);
@@ -71,11 +67,9 @@ bool codegen_emit_weights(Module *m, const Target *t, const CodegenOptions *o, c
     }
   }
   ok = ok && !cg.failed;
-  if (weights) {
-    *weights_size = cg.weights.n;
-    *weights = cg.weights.n ? cg.weights.s : NULL;
-    if (*weights) cg.weights = (Text){0};
-  }
+  *weights_size = cg.weights.n;
+  *weights = cg.weights.n ? cg.weights.s : NULL;
+  if (*weights) cg.weights = (Text){0};
   cg_dispose(&cg); /* before the copy: constants may be large */
   LLVMDisposeTargetMachine(machine);
   if (buf) {

@@ -34,7 +34,6 @@ Val mmul(const Math *m, Val x, Val y);
 Val mdiv(const Math *m, Val x, Val y);
 Val mneg(const Math *m, Val x);
 Val mabs(const Math *m, Val x);
-Val msqrt(const Math *m, Val x);
 Val mcopysign(const Math *m, Val x, Val sign);
 /* x * y + z: fused where the variant has it, else two roundings. */
 Val mfma(const Math *m, Val x, Val y, Val z);

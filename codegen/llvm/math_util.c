@@ -46,11 +46,6 @@ Val mabs(const Math *m, Val x) {
   return cg_intrinsic(m->cg, m->b, "llvm.fabs", &t, 1, &x, 1);
 }
 
-Val msqrt(const Math *m, Val x) {
-  LLVMTypeRef t = m->ft;
-  return cg_intrinsic(m->cg, m->b, "llvm.sqrt", &t, 1, &x, 1);
-}
-
 Val mcopysign(const Math *m, Val x, Val sign) {
   LLVMTypeRef t = m->ft;
   Val args[2] = {x, sign};

@@ -33,8 +33,8 @@ Node *graph_read_tuple(Sema *s, const Tree *t) {
 
 /* `arg` is the operand's name in the table: shapes may be written as tuples of numbers. */
 static Node *read_argument(Sema *s, const Tree *t, const char *arg) {
-  if ((t->kind == TREE_TUPLE || t->kind == TREE_LIST) && arg &&
-      (strncmp(arg, "shape", 5) == 0 || strncmp(arg, "size", 4) == 0) && all_prim(s, t))
+  if ((t->kind == TREE_TUPLE || t->kind == TREE_LIST) && arg && op_arg_is_shape(arg) &&
+      all_prim(s, t))
     return graph_shape_list(s, t);
   return graph_operand(s, t);
 }

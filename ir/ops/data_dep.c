@@ -48,11 +48,6 @@ static Node *head(LowerCtx *lc, Node *x, Node *shape) {
   return bind(lc, make(lc, OP_relaxc_head, in, 2));
 }
 
-Node *te_head(LowerCtx *lc, Node *x, Node *count, const char *name) {
-  Node *shape = shape_from(lc, count, 1, &name);
-  return shape ? head(lc, x, shape) : NULL;
-}
-
 /* ---- relaxc.head ---- */
 const SInfo *infer_head(InferCtx *ic, Node *n) {
   const SInfo *x = infer_tensor_arg(ic, n, 0), *s = node_in(n, 1)->sinfo;

@@ -97,10 +97,6 @@ const Expr *te_index_from_start(Context *c, const Expr *index, const Expr *dim);
 const Expr *te_index_inside(Context *c, const Expr *index, const Expr *dim);
 Stmt *te_index_check(LowerCtx *lc, const Expr *at, const Expr *dim);
 
-/* For composite hooks: the first entries of x along axis 0, as many as the one number in `count`
- * says; a new dim of that name stands for it. NULL after an error (ir/ops/data_dep.c). */
-Node *te_head(LowerCtx *lc, Node *x, Node *count, const char *name);
-
 /* A stage with the stable order of x along an axis: [other axes..., place] -> position, int64
  * (ir/ops/sort.c). */
 Buffer *te_sort_order(LowerCtx *lc, Buffer *x, uint32_t axis, bool descending);

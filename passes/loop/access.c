@@ -89,18 +89,6 @@ const Dim *flat_offset(LoopCtx *lc, const Buffer *b, const Expr *const *idx) {
   return d;
 }
 
-static const Expr *flatten_one(Context *c, const Expr *e, void *ctx) {
-  LoopCtx *lc = ctx;
-  if (e->kind != EXPR_LOAD) return e;
-  const Dim *off = flat_offset(lc, e->buf, e->arg);
-  const Expr *idx = dim_expr(c, off, DT_I64);
-  return expr_load(c, flat_view(lc, e->buf), &idx, 1);
-}
-
-const Expr *flatten_loads(LoopCtx *lc, const Expr *e) {
-  return expr_rewrite(lc->c, e, flatten_one, lc);
-}
-
 const Dim *stride_of(LoopCtx *lc, const Stage *st, const Dim *d, const Var *v) {
   Context *c = lc->c;
   const Dim *coef, *rest;

@@ -77,8 +77,6 @@ void stages_inline(Sched *s);
 Buffer *flat_view(LoopCtx *lc, Buffer *b);
 /* Linear offset of a load's index list, canonical. */
 const Dim *flat_offset(LoopCtx *lc, const Buffer *b, const Expr *const *idx);
-/* All loads in e through flat views. */
-const Expr *flatten_loads(LoopCtx *lc, const Expr *e);
 /* Coefficient of v in d (0 when absent); NULL when d isn't linear in v or the coefficient holds one
  * of the stage's axes. */
 const Dim *stride_of(LoopCtx *lc, const Stage *st, const Dim *d, const Var *v);
