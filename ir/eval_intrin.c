@@ -137,7 +137,7 @@ static int64_t q_multiply_shift_i(Machine *m, const Code *c) {
     return 0;
   }
   int64_t r = (int64_t)((uint64_t)x * (uint64_t)y + (UINT64_C(1) << (total - 1)));
-  return dtype_wrap(c->d, r < 0 ? (int64_t) ~(~(uint64_t)r >> total) : r >> total);
+  return dtype_wrap(c->d, r < 0 ? (int64_t)~(~(uint64_t)r >> total) : r >> total);
 }
 
 static int64_t lane_mask_i(Machine *m, const Code *c) {
@@ -349,10 +349,12 @@ bool compile_intrin(Compiler *k, const Expr *e, Code *c) {
     c->f = radd_f;
     return true;
   case INTRIN_vector_reduce_max:
+  case INTRIN_vector_reduce_maxnum:
     c->i = rmax_i;
     c->f = rmax_f;
     return true;
   case INTRIN_vector_reduce_min:
+  case INTRIN_vector_reduce_minnum:
     c->i = rmin_i;
     c->f = rmin_f;
     return true;

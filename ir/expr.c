@@ -277,10 +277,13 @@ static DType call_dtype(IntrinId f, DType d) {
   return d;
 }
 
+bool intrin_reduces(IntrinId f) {
+  return f >= INTRIN_vector_reduce_add && f <= INTRIN_vector_reduce_minnum;
+}
+
 const Expr *expr_call1(Context *c, IntrinId f, const Expr *a) {
-  bool reduces = f == INTRIN_vector_reduce_add || f == INTRIN_vector_reduce_max ||
-                 f == INTRIN_vector_reduce_min;
-  return expr_call(c, f, reduces ? dtype_scalar(a->dtype) : call_dtype(f, a->dtype), &a, 1);
+  return expr_call(c, f, intrin_reduces(f) ? dtype_scalar(a->dtype) : call_dtype(f, a->dtype), &a,
+                   1);
 }
 
 const Expr *expr_call2(Context *c, IntrinId f, const Expr *a, const Expr *b) {

@@ -143,6 +143,8 @@ typedef struct {
 extern const IntrinInfo intrin_table[INTRIN_COUNT];
 /* By the name after "T.", or -1. */
 int intrin_find(const char *name);
+/* Whether f makes one value of a vector's lanes. */
+bool intrin_reduces(IntrinId f);
 
 struct ExprPool *expr_pool_create(Context *c);
 

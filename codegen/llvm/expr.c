@@ -567,6 +567,13 @@ static LLVMValueRef if_then_else(Fn *fn, const Expr *e) {
   return cg_select(fn->b, cond, v[0], v[1]);
 }
 
+/* v is `x is NaN`. */
+static bool is_self_unordered(LLVMValueRef v, LLVMValueRef *x) {
+  if (!LLVMIsAFCmpInst(v) || LLVMGetFCmpPredicate(v) != LLVMRealUNO) return false;
+  *x = LLVMGetOperand(v, 0);
+  return *x == LLVMGetOperand(v, 1);
+}
+
 static LLVMValueRef logical(Fn *fn, const Expr *e) {
   bool is_and = e->kind == EXPR_AND, known;
   LLVMValueRef x = fn_expr(fn, e->arg[0]);
@@ -579,6 +586,10 @@ static LLVMValueRef logical(Fn *fn, const Expr *e) {
   match_lanes(fn, &x, &y);
   if (cg_known_bool(x, &known)) return known == is_and ? y : x;
   if (cg_known_bool(y, &known)) return known == is_and ? x : y;
+  LLVMValueRef p, q;
+  if (!is_and && is_self_unordered(x, &p) && is_self_unordered(y, &q) &&
+      LLVMTypeOf(p) == LLVMTypeOf(q))
+    return LLVMBuildFCmp(fn->b, LLVMRealUNO, p, q, "");
   return is_and ? LLVMBuildAnd(fn->b, x, y, "") : LLVMBuildOr(fn->b, x, y, "");
 }
 

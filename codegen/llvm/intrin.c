@@ -117,6 +117,12 @@ static LLVMValueRef reduce(Fn *fn, const Expr *e) {
   LLVMBuilderRef b = fn->b;
   DType d = dtype_scalar(e->arg[0]->dtype);
   LLVMValueRef v = fn_expr(fn, e->arg[0]);
+  if (dtype_is_bool(d)) {
+    LLVMTypeRef t = LLVMTypeOf(v);
+    const char *name =
+        e->intrin == INTRIN_vector_reduce_min ? "llvm.vector.reduce.and" : "llvm.vector.reduce.or";
+    return cg_intrinsic(cg, b, name, &t, 1, &v, 1);
+  }
   if (is_half(d)) v = half_to_f32(cg, b, fn->v, d, v);
   bool fl = dtype_is_float(d), sgn = dtype_is_sint(d);
   for (uint32_t n = cg_lanes(v); n > 1; n /= 2) {
@@ -141,7 +147,8 @@ static LLVMValueRef reduce(Fn *fn, const Expr *e) {
       v = fl ? LLVMBuildFAdd(b, x, y, "") : LLVMBuildAdd(b, x, y, "");
       continue;
     }
-    bool max = e->intrin == INTRIN_vector_reduce_max;
+    bool nan = e->intrin == INTRIN_vector_reduce_max || e->intrin == INTRIN_vector_reduce_min;
+    bool max = e->intrin == INTRIN_vector_reduce_max || e->intrin == INTRIN_vector_reduce_maxnum;
     if (!fl) {
       LLVMIntPredicate p = max ? (sgn ? LLVMIntSGT : LLVMIntUGT) : (sgn ? LLVMIntSLT : LLVMIntULT);
       v = LLVMBuildSelect(b, LLVMBuildICmp(b, p, x, y, ""), x, y, "");
@@ -149,7 +156,7 @@ static LLVMValueRef reduce(Fn *fn, const Expr *e) {
     }
     LLVMValueRef c = LLVMBuildFCmp(b, max ? LLVMRealOGT : LLVMRealOLT, y, x, "");
     LLVMValueRef r = LLVMBuildSelect(b, c, y, x, "");
-    v = LLVMBuildSelect(b, LLVMBuildFCmp(b, LLVMRealUNO, y, y, ""), y, r, "");
+    v = nan ? LLVMBuildSelect(b, LLVMBuildFCmp(b, LLVMRealUNO, y, y, ""), y, r, "") : r;
   }
   return is_half(d) ? half_from_f32(cg, b, fn->v, d, v) : v;
 }
@@ -406,7 +413,9 @@ LLVMValueRef fn_call_expr(Fn *fn, const Expr *e) {
   case INTRIN_get_active_lane_mask: return lane_mask(fn, e);
   case INTRIN_vector_reduce_add:
   case INTRIN_vector_reduce_max:
-  case INTRIN_vector_reduce_min: return reduce(fn, e);
+  case INTRIN_vector_reduce_min:
+  case INTRIN_vector_reduce_maxnum:
+  case INTRIN_vector_reduce_minnum: return reduce(fn, e);
   case INTRIN_prefetch: return prefetch(fn, e);
   case INTRIN_address_of: return address_of(fn, e);
   case INTRIN_call_extern:

@@ -47,8 +47,8 @@ Val mfloat(const Math *m, Val x); /* and back */
 Val mscale(const Math *m, Val x, Val n, Val k);
 /* x * 2^n for results that are normal numbers. */
 Val mscale1(const Math *m, Val x, Val n);
-/* Nearest integer of x, as float in the result and as integer in *n; |x| < 2^21 (2^51). */
-Val mround(const Math *m, Val x, Val *n);
+/* Nearest integer of k x, as float in the result and as integer in *n; |k x| < 2^21 (2^51). */
+Val mround(const Math *m, Val x, double k, Val *n);
 /* min/max with a constant that let NaN pass. */
 Val matmost(const Math *m, Val x, double k);
 Val matleast(const Math *m, Val x, double k);

@@ -19,15 +19,15 @@ static const double expm1_q[] = {0.5,           0.166666657,   0.0416663587,
 
 /* x - n ln2 with n = round(x / ln2). */
 static Val reduce_exp(const Math *m, Val x, Val *n, Val *kf) {
-  Val k = mround(m, mmul(m, x, mk(m, 1.44269504088896341)), n);
+  Val k = mround(m, x, 1.44269504088896341, n);
   if (kf) *kf = k;
   Val r = mfma(m, k, mk(m, -LN2_HI), x);
   return mfma(m, k, mk(m, -LN2_LO), r);
 }
 
 static Val exp_of(const Math *m, Val r) {
-  Val t = mfma(m, mmul(m, r, r), POLY(m, r, exp_q), r);
-  return madd(m, t, mk(m, 1));
+  Val t = mfma(m, r, POLY(m, r, exp_q), mk(m, 1));
+  return mfma(m, r, t, mk(m, 1));
 }
 
 /* Results down to the smallest denormal; x is at most 88.8. */
@@ -46,7 +46,7 @@ static const double exp2_p[] = {0.693147182,   0.240226477,   0.0555033199,
 static Val exp2_full(const Math *m, Val x) {
   Val n;
   x = matleast(m, matmost(m, x, 129), -151);
-  Val k = mround(m, x, &n), f = msub(m, x, k);
+  Val k = mround(m, x, 1, &n), f = msub(m, x, k);
   return mscale(m, mfma(m, f, POLY(m, f, exp2_p), mk(m, 1)), n, k);
 }
 
@@ -56,7 +56,7 @@ static const double exp10_p[] = {2.30258512, 2.65094876,  2.03464985,
 static Val exp10_full(const Math *m, Val x) {
   Val n;
   x = matleast(m, matmost(m, x, 38.6), -45.6);
-  Val k = mround(m, mmul(m, x, mk(m, 3.32192809488736235)), &n);
+  Val k = mround(m, x, 3.32192809488736235, &n);
   Val r = mfma(m, k, mk(m, -0.30078125), x); /* log10(2): 8 bits and the rest */
   r = mfma(m, k, mk(m, -2.48745663981195214e-4), r);
   return mscale(m, mfma(m, r, POLY(m, r, exp10_p), mk(m, 1)), n, k);
@@ -194,7 +194,7 @@ static const double tan_p[] = {0.333331555,  0.133388668,   0.0534055606,
 static Val reduce_trig(const Math *m, Val x, Val *n, Val *low) {
   Math d = math_of(m->cg, m->b, m->v, m->lanes, true);
   Val xd = LLVMBuildFPExt(m->b, x, d.ft, ""), nd;
-  Val k = mround(&d, mmul(&d, xd, mk(&d, 0.636619772367581343)), &nd);
+  Val k = mround(&d, xd, 0.636619772367581343, &nd);
   Val r = mfma(&d, k, mk(&d, -0x1.921fb544p0), xd);
   r = mfma(&d, k, mk(&d, -0x1.0b4611a626331p-34), r);
   *n = LLVMBuildTrunc(m->b, nd, m->it, "");

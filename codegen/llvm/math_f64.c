@@ -19,7 +19,7 @@ static const double exp_q[] = {0x1.0000000000000p-1,  0x1.555555555555bp-3,  0x1
                                0x1.af6c612b8dcf4p-26, 0x1.1e3cddd86a719p-29};
 
 static Val reduce_exp(const Math *m, Val x, Val *n, Val *kf) {
-  Val k = mround(m, mmul(m, x, mk(m, 1.44269504088896340736)), n);
+  Val k = mround(m, x, 1.44269504088896340736, n);
   if (kf) *kf = k;
   Val r = mfma(m, k, mk(m, -LN2_HI), x);
   return mfma(m, k, mk(m, -LN2_LO), r);

@@ -134,9 +134,9 @@ Val mscale(const Math *m, Val x, Val n, Val k) {
   return mscale1(m, mscale1(m, x, h), LLVMBuildSub(m->b, n, h, ""));
 }
 
-Val mround(const Math *m, Val x, Val *n) {
+Val mround(const Math *m, Val x, double k, Val *n) {
   double magic = m->f64 ? 6755399441055744.0 : 12582912.0;
-  Val t = madd(m, x, mk(m, magic));
+  Val t = k == 1 ? madd(m, x, mk(m, magic)) : mfma(m, x, mk(m, k), mk(m, magic));
   if (n) *n = LLVMBuildSub(m->b, mbits(m, t), mbits(m, mk(m, magic)), "");
   return msub(m, t, mk(m, magic));
 }

@@ -279,9 +279,7 @@ static const Expr *read_intrin(Sema *s, const Tree *t, IntrinId f) {
   switch ((IntrinResult)info->result) {
   case IRES_SAME:
     d = n ? args[0]->dtype : DT_I32;
-    if (f == INTRIN_vector_reduce_add || f == INTRIN_vector_reduce_max ||
-        f == INTRIN_vector_reduce_min)
-      d = dtype_scalar(d);
+    if (intrin_reduces(f)) d = dtype_scalar(d);
     break;
   case IRES_BOOL: d = dtype_lanes(DT_BOOL, n ? args[0]->dtype.lanes : 1); break;
   case IRES_GIVEN: break;

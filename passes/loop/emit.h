@@ -81,6 +81,32 @@ int32_t axes_best_inner(Emit *em, const Stage *st, const Axis *inner, uint32_t n
 /* An outer loop, other than v, along which a load that strides over v is contiguous; -1: none. */
 int32_t axes_transposed(Emit *em, uint32_t v);
 
+/* ---- chunks.c ---- */
+/* What is done for some lanes of the axis (ln->var NULL: for one element). */
+typedef void (*ChunkFn)(Emit *em, const Lanes *ln, StmtVec *out, void *ctx);
+/* fn for all of ax: full * unroll lanes at a time, then the rest. unroll 0: only chunks of `full`
+ * lanes or scalars. grain: iterations of ax below which threads don't pay, 0: no threads. */
+void emit_chunks(Emit *em, const Axis *ax, uint32_t full, uint32_t unroll, int64_t grain, Span span,
+                 ChunkFn fn, void *ctx, StmtVec *out);
+/* A new loop variable for each axis, bound to it. */
+void emit_bind_fresh(Emit *em, const Axis *axes, Var **vars, uint32_t n);
+/* Loops over axes[0..n) with those variables around `body`; short ones unrolled when asked. */
+Stmt *emit_loops_around(Emit *em, const Stage *st, const Axis *axes, Var *const *vars, uint32_t n,
+                        Stmt *body, bool unroll);
+
+/* ---- reduce.c ---- */
+/* The result of st where all spatial axes are bound (or are the lanes): over red[0..nred) first. */
+void emit_point(Emit *em, const Stage *st, const Lanes *ln, const Axis *red, uint32_t nred,
+                StmtVec *out);
+/* Reduction over lanes of its own axis red[x]; `before`, unless NULL, is computed in the same loop,
+ * `row` its axis there. */
+void emit_horizontal(Emit *em, const Stage *st, const Axis *red, uint32_t nred, uint32_t x,
+                     const Stage *before, const Axis *row, StmtVec *out);
+/* Whether `st`, a reduction over lanes, can take in the loop of `before`, the stage before it: what
+ * it reads of that is the element just computed (the sum of a softmax's exponentials). Gives the
+ * inner axis of `before`. */
+bool emit_takes_in(Emit *em, const Stage *before, const Stage *st, const Lanes *ln, Axis *row);
+
 /* ---- transpose.c ---- */
 /* rows[0..n), n vectors of n lanes, become the columns (as variables that `out` binds). */
 void transpose_rows(Emit *em, Span span, const Expr **rows, uint32_t n, StmtVec *out);

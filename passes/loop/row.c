@@ -3,239 +3,11 @@
  * The group's outer loops surround all stages. One axis runs over vector lanes: an outer one when
  * it is contiguous in most accesses (each lane is then an element, or a column), else each stage
  * vectorises an inner axis of its own (a row).
- *
- * The main loop takes four vectors at a time, the rest is done under a lane mask, or in single
- * vectors and scalars where masks are slow. Reductions keep one accumulator of four vectors: its
- * order is fixed, so the result doesn't depend on anything but the instruction set.
  */
+#include "passes/loop/emit.h"
 #include "passes/loop/emit.h"
 
 #define PARALLEL_WORK (32 * 1024)
-
-/* ---- chunks of a vector axis ---- */
-
-typedef void (*ChunkFn)(Emit *em, const Lanes *ln, StmtVec *out, void *ctx);
-
-static const Expr *mul_add(Context *c, const Expr *a, int64_t k, const Expr *b) {
-  const Expr *m = expr_mul(c, a, i64(c, k));
-  return expr_simplify(c, b ? expr_add(c, m, b) : m);
-}
-
-/* Work of one iteration, to decide about parallel loops: the constant extents around. */
-static int64_t static_work(Emit *em, const Stage *st, const Var *skip) {
-  int64_t w = 1;
-  for (uint32_t i = 0; i < st->naxes; i++) {
-    int64_t e;
-    if (st->axes[i].var == skip) continue;
-    if (!expr_const_int(em->c, st->axes[i].extent, &e)) e = 64;
-    if (e > 0 && w < (1 << 30)) w *= e;
-  }
-  return w;
-}
-
-/* fn for all of ax: full * unroll lanes at a time, then the rest. unroll 0: only chunks of `full`
- * lanes or scalars. */
-static void emit_chunks(Emit *em, const Axis *ax, uint32_t full, uint32_t unroll, int64_t grain,
-                        Span span, ChunkFn fn, void *ctx, StmtVec *out) {
-  Context *c = em->c;
-  int64_t n = -1;
-  bool known = expr_const_int(c, ax->extent, &n);
-  bool fixed = unroll == 0;
-  uint32_t wide = full * (fixed ? 1 : unroll);
-  emit_bind(em, ax->var, ax->var->expr);
-  if (known)
-    while (wide > full && (int64_t)wide > n) wide /= 2;
-  if (known && !em->use_mask)
-    while (wide > 1 && (int64_t)wide > n) wide /= 2;
-  const Expr *count =
-      known ? i64(c, n / wide) : expr_simplify(c, expr_floordiv(c, ax->extent, i64(c, wide)));
-  const Expr *start = mul_add(c, count, wide, NULL);
-  if (!known || n >= wide) {
-    Var *v = loop_var(c, ax->var->name);
-    StmtVec body = {0};
-    Lanes ln = {ax->var, mul_add(c, v->expr, wide, NULL), wide, NULL};
-    if (wide == 1) {
-      ln = (Lanes){NULL, NULL, 1, NULL};
-      emit_bind(em, ax->var, v->expr);
-    }
-    fn(em, &ln, &body, ctx);
-    Stmt *loop = loop_of(em->lc, span, v, count, FOR_SERIAL, seq_of(em->a, &body));
-    if (grain && loop && loop->kind == STMT_FOR)
-      loop_set_parallel(em->lc, loop, grain / wide > 0 ? grain / wide : 1);
-    if (loop) vec_push(em->tmp, out, loop);
-  }
-  if (known && n % wide == 0) return;
-  if (em->use_mask) {
-    uint32_t lanes = full;
-    int64_t rest = known ? n % wide : wide;
-    while (!fixed && lanes > 2 && lanes / 2 >= rest) lanes /= 2;
-    emit_bind(em, ax->var, ax->var->expr);
-    const Expr *tail = expr_ceildiv(c, expr_sub(c, ax->extent, start), lanes);
-    Var *v = loop_var(c, ax->var->name);
-    const Expr *base = mul_add(c, v->expr, lanes, start);
-    StmtVec body = {0};
-    int64_t one;
-    if (expr_const_int(c, tail, &one) && one == 1) base = start;
-    Lanes ln = {ax->var, base, lanes, lane_mask(c, base, ax->extent, lanes)};
-    fn(em, &ln, &body, ctx);
-    Stmt *loop = loop_of(em->lc, span, v, tail, FOR_SERIAL, seq_of(em->a, &body));
-    if (loop) vec_push(em->tmp, out, loop);
-    return;
-  }
-  if (wide > full && (!known || n % wide >= full)) { /* single vectors */
-    Var *v = loop_var(c, ax->var->name);
-    const Expr *rest = expr_sub(c, ax->extent, start);
-    const Expr *some = expr_simplify(c, expr_floordiv(c, rest, i64(c, full)));
-    StmtVec body = {0};
-    emit_bind(em, ax->var, ax->var->expr);
-    Lanes ln = {ax->var, mul_add(c, v->expr, full, start), full, NULL};
-    fn(em, &ln, &body, ctx);
-    Stmt *loop = loop_of(em->lc, span, v, some, FOR_SERIAL, seq_of(em->a, &body));
-    if (loop) vec_push(em->tmp, out, loop);
-    start = mul_add(c, some, full, start);
-  }
-  if (known && full > 1 && n % full == 0) return;
-  Var *v = loop_var(c, ax->var->name);
-  emit_bind(em, ax->var, expr_simplify(c, expr_add(c, start, v->expr)));
-  StmtVec body = {0};
-  Lanes none = {NULL, NULL, 1, NULL};
-  fn(em, &none, &body, ctx);
-  Stmt *loop = loop_of(em->lc, span, v, expr_simplify(c, expr_sub(c, ax->extent, start)),
-                       FOR_SERIAL, seq_of(em->a, &body));
-  if (loop) vec_push(em->tmp, out, loop);
-}
-
-/* ---- one stage ---- */
-
-static const Expr *zero_index(Context *c) {
-  return i64(c, 0);
-}
-
-static Buffer *accumulator(Emit *em, const Stage *st, DType d, StmtVec *out) {
-  Context *c = em->c;
-  const Expr **shape = ARENA_ARRAY(c->arena, const Expr *, 1);
-  shape[0] = i64(c, 1);
-  Buffer *b = buffer_create(c, "acc", d, shape, 1, "local");
-  vec_push(em->tmp, out, stmt_alloc(em->a, st->span, b));
-  return b;
-}
-
-/* acc[0] op= value under lanes. */
-static Stmt *accumulate(Emit *em, const Stage *st, const Lanes *ln, Buffer *acc, const Expr *keep,
-                        const Expr *identity) {
-  Context *c = em->c;
-  const Expr *zero = zero_index(c), *old = expr_load(c, acc, &zero, 1);
-  const Expr *e = emit_prepare(em, st->value);
-  const Expr *next;
-  if (st->red == RED_OTHER) {
-    Temp self = {.place = st->acc, .value = old};
-    map_setp(&em->temps, st->acc, &self);
-    next = emit_value(em, ln, e);
-    map_setp(&em->temps, st->acc, ARENA_NEW(em->tmp, Temp));
-  } else {
-    next = emit_value(em, ln, e);
-    if (keep) next = expr_select(c, keep, next, expr_broadcast(c, identity, ln->lanes));
-    next = red_combine(c, st, old, next);
-  }
-  return stmt_store(em->a, st->span, acc, &zero, next);
-}
-
-/* Loops over axes[0..n) around `body` (variables bound already in em->fixed). */
-static Stmt *wrap_loops(Emit *em, const Stage *st, const Axis *axes, Var *const *vars, uint32_t n,
-                        Stmt *body, bool unroll) {
-  for (uint32_t i = n; body && i-- > 0;) {
-    int64_t e;
-    ForKind k =
-        unroll && expr_const_int(em->c, axes[i].extent, &e) && e <= 8 ? FOR_UNROLL : FOR_SERIAL;
-    body = loop_of(em->lc, st->span, vars[i], axes[i].extent, k, body);
-  }
-  return body;
-}
-
-static void bind_fresh(Emit *em, const Axis *axes, Var **vars, uint32_t n) {
-  for (uint32_t i = 0; i < n; i++) {
-    vars[i] = loop_var(em->c, axes[i].var->name);
-    emit_bind(em, axes[i].var, vars[i]->expr);
-  }
-}
-
-/* All spatial axes are bound (or the lanes): the reduction loops, then the result. */
-static void emit_point(Emit *em, const Stage *st, const Lanes *ln, const Axis *red, uint32_t nred,
-                       StmtVec *out) {
-  Context *c = em->c;
-  if (st->red == RED_NONE) {
-    emit_result(em, st, ln, emit_value(em, ln, emit_prepare(em, st->value)), out);
-    return;
-  }
-  DType d = ln->var ? dtype_lanes(st->out->dtype, ln->lanes) : st->out->dtype;
-  Buffer *acc = accumulator(em, st, d, out);
-  const Expr *zero = zero_index(c);
-  const Expr *init = emit_value(em, ln, emit_prepare(em, st->init));
-  vec_push(em->tmp, out, stmt_store(em->a, st->span, acc, &zero, init));
-  Var *vars[MAX_AXES] = {0};
-  bind_fresh(em, red, vars, nred);
-  int64_t total = 1, e;
-  for (uint32_t i = 0; i < nred; i++)
-    total = expr_const_int(c, red[i].extent, &e) && total <= 64 ? total * e : 1 << 20;
-  Stmt *loops =
-      wrap_loops(em, st, red, vars, nred, accumulate(em, st, ln, acc, NULL, NULL), total <= 25);
-  if (loops) vec_push(em->tmp, out, loops);
-  emit_result(em, st, ln, expr_load(c, acc, &zero, 1), out);
-}
-
-typedef struct {
-  const Stage *st;
-  Buffer *acc, *scalar;
-  const Expr *identity;
-} Horizontal;
-
-static void horizontal_chunk(Emit *em, const Lanes *ln, StmtVec *out, void *ctx) {
-  Horizontal *h = ctx;
-  if (!ln->var) {
-    vec_push(em->tmp, out, accumulate(em, h->st, ln, h->scalar, NULL, NULL));
-    return;
-  }
-  vec_push(em->tmp, out, accumulate(em, h->st, ln, h->acc, ln->mask, h->identity));
-}
-
-/* Reduction over lanes of its own axis red[x]. */
-static void emit_horizontal(Emit *em, const Stage *st, const Axis *red, uint32_t nred, uint32_t x,
-                            StmtVec *out) {
-  Context *c = em->c;
-  DType d = st->out->dtype;
-  const Expr *zero = zero_index(c), *init = emit_value(em, &(Lanes){0}, emit_prepare(em, st->init));
-  const Expr *identity = red_identity(c, st->red, d);
-  if (!identity) identity = init;
-  uint32_t full = stage_lanes(em, st), wide = full * 4;
-  int64_t n;
-  bool known = expr_const_int(c, red[x].extent, &n);
-  while (known && wide > 2 && wide / 2 >= n) wide /= 2;
-  if (known && !em->use_mask)
-    while (wide > 2 && wide > n) wide /= 2;
-  Horizontal h = {.st = st, .identity = identity};
-  h.acc = accumulator(em, st, dtype_lanes(d, wide), out);
-  vec_push(em->tmp, out,
-           stmt_store(em->a, st->span, h.acc, &zero, expr_broadcast(c, identity, wide)));
-  h.scalar = accumulator(em, st, d, out);
-  vec_push(em->tmp, out, stmt_store(em->a, st->span, h.scalar, &zero, init));
-  Axis others[MAX_AXES] = {0};
-  Var *vars[MAX_AXES] = {0};
-  uint32_t no = 0;
-  for (uint32_t i = 0; i < nred; i++)
-    if (i != x) others[no++] = red[i];
-  bind_fresh(em, others, vars, no);
-  StmtVec body = {0};
-  /* one width throughout, so that one accumulator serves */
-  emit_chunks(em, &red[x], wide, 0, 0, st->span, horizontal_chunk, &h, &body);
-  Stmt *loops = body.n ? wrap_loops(em, st, others, vars, no, seq_of(em->a, &body), false) : NULL;
-  if (loops) vec_push(em->tmp, out, loops);
-  IntrinId f = st->red == RED_ADD   ? INTRIN_vector_reduce_add
-               : st->red == RED_MAX ? INTRIN_vector_reduce_max
-                                    : INTRIN_vector_reduce_min;
-  const Expr *arg = expr_load(c, h.acc, &zero, 1);
-  const Expr *sum = expr_call(c, f, d, &arg, 1);
-  emit_result(em, st, &(Lanes){0}, red_combine(c, st, expr_load(c, h.scalar, &zero, 1), sum), out);
-}
 
 typedef struct {
   const Stage *st;
@@ -307,21 +79,28 @@ static const Expr *hoist(Hoist *h, const Expr *e) {
   return r;
 }
 
-static void emit_stage(Emit *em, const Stage *st, const Lanes *ln, StmtVec *out) {
+/* st with what its inner axes don't change in registers. */
+static const Stage *hoisted(Emit *em, const Stage *st, const Lanes *ln, const Axis *inner,
+                            uint32_t n, StmtVec *out) {
+  if (!n) return st;
+  Hoist h = {.em = em, .ln = ln, .inner = inner, .n = n, .out = out};
+  map_init(&h.memo, em->tmp);
+  const Expr *value = hoist(&h, st->value);
+  if (!h.changed) return st;
+  Stage *copy = ARENA_NEW(em->tmp, Stage);
+  *copy = *st;
+  copy->value = value;
+  return copy;
+}
+
+/* The loops of st; those of `before`, with its inner axis `row`, are part of them, or NULL. */
+static void emit_stage(Emit *em, const Stage *st, const Lanes *ln, const Stage *before,
+                       const Axis *row, StmtVec *out) {
   Axis inner[MAX_AXES] = {0};
   uint32_t nsp, n = stage_inner_axes(em->g, st, inner, &nsp);
   n = axes_collapse_reduction(em, st, inner, nsp, n);
-  Stage copy;
-  if (n) {
-    Hoist h = {.em = em, .ln = ln, .inner = inner, .n = n, .out = out};
-    map_init(&h.memo, em->tmp);
-    const Expr *value = hoist(&h, st->value);
-    if (h.changed) {
-      copy = *st;
-      copy.value = value;
-      st = &copy;
-    }
-  }
+  st = hoisted(em, st, ln, inner, n, out);
+  if (before) before = hoisted(em, before, ln, row, 1, out);
   int32_t x = -1, score;
   if (!ln->var && em->inner_vec) x = axes_best_inner(em, st, inner, n, nsp, &score);
   uint32_t full = x >= 0 ? stage_lanes(em, st) : 1;
@@ -331,10 +110,10 @@ static void emit_stage(Emit *em, const Stage *st, const Lanes *ln, StmtVec *out)
   uint32_t nl = 0;
   for (uint32_t i = 0; i < nsp; i++)
     if ((int32_t)i != x) loops[nl++] = inner[i];
-  bind_fresh(em, loops, vars, nl);
+  emit_bind_fresh(em, loops, vars, nl);
   StmtVec body = {0};
   if (x >= (int32_t)nsp) {
-    emit_horizontal(em, st, inner + nsp, n - nsp, (uint32_t)x - nsp, &body);
+    emit_horizontal(em, st, inner + nsp, n - nsp, (uint32_t)x - nsp, before, row, &body);
   } else if (x >= 0) {
     Point p = {st, inner + nsp, n - nsp};
     emit_chunks(em, &inner[x], full, 4, 0, st->span, point_chunk, &p, &body);
@@ -346,11 +125,23 @@ static void emit_stage(Emit *em, const Stage *st, const Lanes *ln, StmtVec *out)
     for (uint32_t i = 0; i < body.n; i++) vec_push(em->tmp, out, body.at[i]);
     return;
   }
-  Stmt *w = wrap_loops(em, st, loops, vars, nl, seq_of(em->a, &body), false);
+  Stmt *w = emit_loops_around(em, st, loops, vars, nl, seq_of(em->a, &body), false);
   if (w) vec_push(em->tmp, out, w);
 }
 
 /* ---- the group ---- */
+
+/* Work of one iteration, to decide about parallel loops: the constant extents around. */
+static int64_t static_work(Emit *em, const Stage *st, const Var *skip) {
+  int64_t w = 1;
+  for (uint32_t i = 0; i < st->naxes; i++) {
+    int64_t e;
+    if (st->axes[i].var == skip) continue;
+    if (!expr_const_int(em->c, st->axes[i].extent, &e)) e = 64;
+    if (e > 0 && w < (1 << 30)) w *= e;
+  }
+  return w;
+}
 
 typedef struct {
   const Axis *inside; /* outer loop that runs inside the chunks, or NULL */
@@ -367,7 +158,14 @@ static void body_chunk(Emit *em, const Lanes *ln, StmtVec *out, void *ctx) {
   }
   emit_rows(em, ln->var ? ln->lanes : 1, &body);
   for (uint32_t i = 0; i < em->temps.n; i++) ((Temp *)em->temps.entries[i].value)->value = NULL;
-  for (uint32_t i = 0; i < em->g->n; i++) emit_stage(em, em->g->stages[i], ln, &body);
+  for (uint32_t i = 0; i < em->g->n; i++) {
+    const Stage *st = em->g->stages[i];
+    Axis row;
+    if (i + 1 < em->g->n && emit_takes_in(em, st, em->g->stages[i + 1], ln, &row))
+      emit_stage(em, em->g->stages[++i], ln, st, &row, &body);
+    else
+      emit_stage(em, st, ln, NULL, NULL, &body);
+  }
   em->now = (Lanes){0};
   if (!b->inside) {
     for (uint32_t i = 0; i < body.n; i++) vec_push(em->tmp, out, body.at[i]);
@@ -443,7 +241,7 @@ void group_emit(Sched *s, Group *g, StmtVec *out) {
   uint32_t nl = 0;
   for (uint32_t o = 0; o < g->nouter; o++)
     if ((int32_t)o != inside && !(over_outer && (int32_t)o == best)) loops[nl++] = g->outer[o];
-  bind_fresh(&em, loops, vars, nl);
+  emit_bind_fresh(&em, loops, vars, nl);
   int64_t work = 0;
   for (uint32_t i = 0; i < g->n; i++) work += static_work(&em, g->stages[i], NULL);
   bool parallel = work >= PARALLEL_WORK;
