@@ -198,7 +198,7 @@ static void print_block_inside(Printer *p, const SBlock *b, int indent) {
 static void print_block(Printer *p, const SBlock *b, int indent) {
   Text *t = p->t;
   SBlock derived = *b; /* what was not written is what the body does */
-  if (p->ctx && (!b->has_reads || !b->has_writes))
+  if (p->ctx && !b->written && (!b->has_reads || !b->has_writes))
     sblock_derive_regions(p->ctx, p->arena, &derived);
   b = &derived;
   uint32_t mark = print_scope_enter(p);
@@ -354,16 +354,19 @@ static void print_var_type(Printer *p, const Var *v) {
   p->uses_T = true;
   if (v->dtype.code != DTYPE_HANDLE) {
     text_printf(t, "T.%s", dtype_name(v->dtype));
-  } else if (!dtype_known(v->ptr_elem)) {
-    text_puts(t, "T.handle");
-  } else {
-    text_printf(t, "T.handle(\"%s\"", dtype_name(v->ptr_elem));
-    if (v->ptr_scope && *v->ptr_scope && strcmp(v->ptr_scope, "global") != 0) {
-      text_puts(t, ", ");
-      text_put_quoted(t, v->ptr_scope, strlen(v->ptr_scope));
-    }
-    text_putc(t, ')');
+    return;
   }
+  const char *scope = v->ptr_scope ? v->ptr_scope : "global";
+  bool plain = !dtype_known(v->ptr_elem);
+  text_puts(t, "T.handle");
+  if (plain && strcmp(scope, "global") == 0) return;
+  text_putc(t, '(');
+  if (!plain) text_printf(t, "\"%s\"", dtype_name(v->ptr_elem));
+  if (*scope || plain) {
+    text_puts(t, plain ? "storage_scope=" : ", ");
+    text_put_quoted(t, scope, strlen(scope));
+  }
+  text_putc(t, ')');
 }
 
 static void print_let(Printer *p, const Stmt *s, int indent) {
@@ -594,6 +597,24 @@ static void print_head(Printer *p, const PrimFunc *f, int indent) {
   text_printf(t, "def %s(", f->name);
 }
 
+static bool not_block(const Stmt *s, void *ctx) {
+  if (s->kind == STMT_BLOCK) *(bool *)ctx = true;
+  return s->kind != STMT_BLOCK;
+}
+
+/* The root that the text need not name: it says nothing, and what it holds implies it. */
+static const SBlock *implicit_root(const Stmt *body) {
+  if (!body || body->kind != STMT_BLOCK) return NULL;
+  const SBlock *b = body->block;
+  if (b->niters || !b->name || strcmp(b->name, "root") != 0 || b->predicate || b->nmatches ||
+      b->init || (b->annotations && b->annotations->n))
+    return NULL;
+  if (!b->written) return b;
+  bool implied = b->nallocs > 0;
+  if (!implied && b->body) stmt_walk(b->body, not_block, &implied);
+  return implied && !b->nreads && !b->nwrites ? b : NULL;
+}
+
 void print_primfunc(Printer *p, const PrimFunc *f, int indent) {
   Text *t = p->t;
   bool graph = p->graph;
@@ -624,13 +645,7 @@ void print_primfunc(Printer *p, const PrimFunc *f, int indent) {
   print_func_attrs(p, f->attrs, f->name, "T.func_attr", in);
   if (earlier(p)) print_matches(p, f, &vars, in);
   const Stmt *body = f->body;
-  const SBlock *root = body && body->kind == STMT_BLOCK && !body->block->niters &&
-                               body->block->name && strcmp(body->block->name, "root") == 0 &&
-                               !body->block->predicate && !body->block->nmatches &&
-                               !body->block->init &&
-                               !(body->block->annotations && body->block->annotations->n)
-                           ? body->block
-                           : NULL;
+  const SBlock *root = implicit_root(body);
   if (!root) {
     print_body(p, body, in);
   } else {

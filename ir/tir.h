@@ -67,6 +67,7 @@ typedef struct SBlock {
   uint32_t nreads, nwrites;
   bool has_reads,
       has_writes; /* false: not written in the text, derive on need (sblock_derive_regions) */
+  bool written;   /* the root: stands in the text as a block, which prints it when it says more */
   Buffer **allocs;
   uint32_t nallocs;
   MatchRegion *matches;

@@ -287,7 +287,16 @@ static Stmt *read_annotated(Sema *s, const Tree *t) {
     e = expr_int(s->ctx, d, dtype_wrap(d, e->i));
   else if (!let)
     e = sema_convert(s, e, d);
-  return let ? make_let(s, t, target, e) : make_scalar(s, t, target, e, true);
+  if (!let) return make_scalar(s, t, target, e, true);
+  const Tree *inner = type->kind == TREE_SUBSCRIPT ? type->b : type;
+  DType elem = DT_UNKNOWN;
+  const char *scope = NULL;
+  Stmt *x = make_let(s, t, target, e);
+  if (e->dtype.code == DTYPE_HANDLE && loop_handle_type(s, inner, &elem, &scope)) {
+    x->let.var->ptr_elem = elem;
+    x->let.var->ptr_scope = scope;
+  }
+  return x;
 }
 /* ---- with ---- */
 

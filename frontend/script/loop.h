@@ -30,6 +30,9 @@ const Expr *expr_read_call(Sema *s, const Tree *t);
 const Expr *expr_read_choice(Sema *s, const Tree *t, const Tree *cond, const Tree *x, const Tree *y,
                              bool lazy);
 
+/* T.handle, T.handle("float32", "shared"): the element type (unknown: none) and the scope. False
+ * for other types, and after an error. */
+bool loop_handle_type(Sema *s, const Tree *t, DType *elem, const char **scope);
 /* T.int64 and its like; handles are none. */
 bool loop_scalar_type(Sema *s, const Tree *t, DType *d);
 /* Binds the names of a target whose value failed, so that their uses stay silent. */

@@ -52,9 +52,30 @@ static void count_assigned(Map *m, const Tree *t) {
   map_setp(m, name->name, (void *)(n + 1));
 }
 
-static bool handle_annotation(Sema *s, const Tree *t) {
+bool loop_handle_type(Sema *s, const Tree *t, DType *elem, const char **scope) {
+  static const char *const names[] = {"dtype", "storage_scope"};
   const char *m = sema_member(s, t->kind == TREE_CALL ? t->a : t, 'T');
-  return m && strcmp(m, "handle") == 0;
+  if (!m || (strcmp(m, "handle") != 0 && strcmp(m, "Ptr") != 0 && strcmp(m, "ptr") != 0))
+    return false;
+  *elem = DT_UNKNOWN;
+  *scope = "global";
+  for (uint32_t i = 0; t->kind == TREE_CALL && i < t->n; i++) {
+    const Tree *x = t->at[i];
+    uint32_t k = i;
+    if (x->kind == TREE_KEYWORD) {
+      for (k = 0; k < 2 && strcmp(names[k], x->name) != 0;) k++;
+      x = x->b;
+    }
+    if (k == 0) {
+      if (!sema_dtype(s, x, elem)) return false;
+    } else if (k == 1 && x->kind == TREE_STR) {
+      *scope = strpool_intern(s->ctx->strings, x->str, x->n);
+    } else {
+      sema_error(s, x, "expected T.handle(\"float32\", \"global\")");
+      return false;
+    }
+  }
+  return true;
 }
 
 bool loop_scalar_type(Sema *s, const Tree *t, DType *d) {
@@ -96,13 +117,14 @@ static void read_param(Sema *s, PrimFunc *f, uint32_t i, const Tree *p) {
     }
     bad = true;
   }
-  f->params[i] = var_create(s->ctx, name, DT_HANDLE);
-  f->params[i]->span = span;
-  if (!bad && !handle_annotation(s, t) && t->kind != TREE_BAD)
+  Var *v = f->params[i] = var_create(s->ctx, name, DT_HANDLE);
+  v->span = span;
+  uint32_t errors = diags_errors(s->ctx->diags);
+  bool handle = !bad && loop_handle_type(s, t, &v->ptr_elem, &v->ptr_scope);
+  if (!bad && !handle && t->kind != TREE_BAD && errors == diags_errors(s->ctx->diags))
     sema_error(s, t,
                "a parameter of a prim_func is a T.Buffer(...), a scalar such as T.int64, or "
                "a T.handle");
-  bool handle = !bad && handle_annotation(s, t);
   Binding *b = scope_bind(&s->scope, name, handle ? BIND_VAR : BIND_BAD, span);
   b->var = f->params[i];
 }
@@ -209,7 +231,7 @@ void loop_declare(Sema *s, Decl *d) {
 }
 /* ---- bodies ---- */
 
-/* `with T.sblock("root"):` written out is the root itself. */
+/* `with T.sblock("root"):` written out, with nothing around it, is the root itself. */
 static const Tree *written_root(const Tree *body, const Tree **call) {
   const Tree *root = NULL;
   for (uint32_t i = 0; i < body->n; i++) {
@@ -255,7 +277,9 @@ void loop_body(Sema *s, Decl *d) {
     Tree head = *body;
     head.n--;
     Stmt *parts[2] = {loop_statements(s, &head), NULL};
-    parts[1] = loop_statements(s, written->at[1]);
+    root.block->written = parts[0]->kind == STMT_SEQ && !parts[0]->seq.n && !root.allocs.n;
+    parts[1] = root.block->written ? loop_statements(s, written->at[1])
+                                   : loop_read_block(s, written, call);
     stmt = stmt_seq(s->m->arena, parts, 2);
   } else {
     stmt = loop_statements(s, body);
