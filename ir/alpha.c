@@ -22,6 +22,10 @@ static bool pair(Pairs *p, const void *a, const void *b, bool *known) {
   return true;
 }
 
+static bool same_text(const char *a, const char *b) {
+  return a == b || (a && b && strcmp(a, b) == 0);
+}
+
 static bool same_expr(Pairs *p, const Expr *a, const Expr *b);
 
 static bool same_exprs(Pairs *p, const Expr *const *a, const Expr *const *b, uint32_t n) {
@@ -62,6 +66,9 @@ static bool same_expr(Pairs *p, const Expr *a, const Expr *b) {
   case EXPR_BUF_DATA: return same_buffer(p, a->buf, b->buf);
   case EXPR_CALL_FUNC:
     if (strcmp(a->s, b->s) != 0) return false;
+    break;
+  case EXPR_CALL:
+    if (!same_text(a->s, b->s)) return false;
     break;
   default: break;
   }
@@ -107,10 +114,6 @@ static bool same_block(Pairs *p, const SBlock *a, const SBlock *b) {
   return same_regions(p, a->reads, b->reads, a->nreads) &&
          same_regions(p, a->writes, b->writes, a->nwrites) && same_stmt(p, a->init, b->init) &&
          same_stmt(p, a->body, b->body);
-}
-
-static bool same_text(const char *a, const char *b) {
-  return a == b || (a && b && strcmp(a, b) == 0);
 }
 
 static bool same_stmt(Pairs *p, const Stmt *a, const Stmt *b) {

@@ -9,6 +9,7 @@
 #include "ir/fold.h"
 #include "ir/tir.h"
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 typedef struct ExprPool {
@@ -225,6 +226,49 @@ const Expr *expr_binary(Context *c, ExprKind k, const Expr *a, const Expr *b) {
   return folded ? folded : expr_binary_raw(c, k, a, b);
 }
 
+static const Expr *make_spelled(Context *c, ExprKind k, DType d, int spelling,
+                                const Expr *const *args, uint32_t n) {
+  Head h = {.kind = k, .intrin = (uint16_t)spelling, .dtype = d};
+  return intern(c, &h, args, n);
+}
+
+/* 0, 1, an infinity: what some operation doesn't change. */
+static bool is_neutral(const Expr *e) {
+  const Expr *l = expr_literal(e);
+  if (!l) return false;
+  return l->kind == EXPR_INT ? l->i == 0 || l->i == 1 : l->f == 0 || l->f == 1 || isinf(l->f);
+}
+
+/* Whether `a op b` folds: here, or in TVM, which drops the neutral elements of floats too. */
+static bool may_fold(Context *c, ExprKind k, const Expr *a, const Expr *b) {
+  return is_neutral(a) || is_neutral(b) || fold_binary(c, k, a, b);
+}
+
+const Expr *expr_binary_call(Context *c, ExprKind k, const Expr *a, const Expr *b) {
+  expr_match(c, &a, &b);
+  const Expr *usual = expr_binary_raw(c, k, a, b);
+  if (!may_fold(c, k, a, b)) return usual;
+  return make_spelled(c, k, usual->dtype, SPELL_CALL, usual->arg, 2);
+}
+
+const Expr *expr_not_call(Context *c, const Expr *a) {
+  DType d = dtype_lanes(DT_BOOL, a->dtype.lanes);
+  return make_spelled(c, EXPR_NOT, d, fold_unary(c, EXPR_NOT, a) ? SPELL_CALL : SPELL_USUAL, &a, 1);
+}
+
+const Expr *expr_cast_call(Context *c, DType d, const Expr *a) {
+  if (d.lanes == 1 && a->dtype.lanes > 1) d.lanes = a->dtype.lanes;
+  const Expr *usual = expr_cast(c, d, a);
+  if (usual->kind == EXPR_CAST && usual->arg[0] == a && dtype_eq(usual->dtype, d)) return usual;
+  return make_spelled(c, EXPR_CAST, d, SPELL_CALL, &a, 1);
+}
+
+const Expr *expr_test(Context *c, const Expr *e) {
+  if (dtype_is_bool(e->dtype)) return e;
+  const Expr *zero = expr_lit(c, e->dtype, 0);
+  return make_spelled(c, EXPR_NE, DT_BOOL, SPELL_TEST, (const Expr *[]){e, zero}, 2);
+}
+
 const Expr *expr_unary(Context *c, ExprKind k, const Expr *a) {
   if (k != EXPR_NOT && k != EXPR_BITNOT) bug("no unary expression of kind %d", (int)k);
   const Expr *folded = fold_unary(c, k, a);
@@ -260,6 +304,29 @@ const Expr *expr_call(Context *c, IntrinId f, DType d, const Expr *const *args, 
   const Expr *l = f == INTRIN_if_then_else && n == 3 ? expr_literal(args[0]) : NULL;
   if (l && l->kind == EXPR_INT && args[0]->dtype.lanes == 1) return l->i ? args[1] : args[2];
   return call_raw(c, f, d, args, n);
+}
+
+const Expr *expr_call_pointer(Context *c, IntrinId f, const char *pointer, const Expr *const *args,
+                              uint32_t n) {
+  Head h = {.kind = EXPR_CALL, .intrin = (uint16_t)f, .dtype = DT_HANDLE};
+  h.payload = pointer_word(pointer);
+  h.hash = hash_bytes(pointer, strlen(pointer), 0);
+  return intern(c, &h, args, n);
+}
+
+const char *pointer_name(Context *c, DType elem, const char *scope) {
+  char text[128];
+  bool global = !scope || strcmp(scope, "global") == 0;
+  if (scope && strcmp(scope, POINTER_TENSOR_MAP) == 0)
+    snprintf(text, sizeof text, "TensorMap()");
+  else if (dtype_known(elem))
+    snprintf(text, sizeof text, "handle(\"%s\", \"%.80s\")", dtype_name(elem),
+             global ? "global" : scope);
+  else if (!global)
+    snprintf(text, sizeof text, "handle(storage_scope=\"%.80s\")", scope);
+  else
+    snprintf(text, sizeof text, "handle");
+  return strpool_intern(c->strings, text, strlen(text));
 }
 
 static DType call_dtype(IntrinId f, DType d) {
@@ -398,7 +465,9 @@ const Expr *expr_with_args(Context *c, const Expr *e, const Expr *const *args) {
   case EXPR_BROADCAST: return expr_broadcast(c, args[0], e->dtype.lanes);
   case EXPR_SHUFFLE: return make(c, EXPR_SHUFFLE, e->dtype, args, e->n);
   case EXPR_LET: return make(c, EXPR_LET, args[2]->dtype, args, 3);
-  case EXPR_CALL: return expr_call(c, (IntrinId)e->intrin, e->dtype, args, e->n);
+  case EXPR_CALL:
+    if (e->s) return expr_call_pointer(c, (IntrinId)e->intrin, e->s, args, e->n);
+    return expr_call(c, (IntrinId)e->intrin, e->dtype, args, e->n);
   case EXPR_CALL_FUNC: return expr_call_func(c, e->s, e->dtype, args, e->n);
   }
   return e;

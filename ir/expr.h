@@ -72,15 +72,21 @@ typedef struct Var {
   bool is_dim; /* a symbolic shape variable: never negative */
   Span span;
   const Expr *expr;      /* the EXPR_VAR of this variable */
-  const char *ptr_scope; /* handles: storage scope, and element type */
-  DType ptr_elem;
+  const char *ptr_scope; /* handles: storage scope (NULL: the pointer's type is not known,
+                            POINTER_TENSOR_MAP: a CUDA tensor map), and element type */
+  DType ptr_elem;        /* unknown: void */
   void *aux; /* scratch of the pass or emitter that owns the traversal; never read elsewhere */
 } Var;
+
+#define POINTER_TENSOR_MAP "TensorMap"
+/* The type of a pointer as it stands after "T.": handle, handle("float32", "global"),
+ * handle(storage_scope="shared"), TensorMap(). Interned. */
+const char *pointer_name(Context *c, DType elem, const char *scope);
 
 struct Expr {
   uint8_t kind;
   uint8_t has_pred;
-  uint16_t intrin; /* IntrinId of EXPR_CALL */
+  uint16_t intrin; /* IntrinId of EXPR_CALL; of operators and casts how they are written */
   DType dtype;
   uint32_t id; /* dense per context, in order of creation: the order for sorting */
   uint32_t n;
@@ -93,11 +99,19 @@ struct Expr {
   union {
     int64_t i;
     double f;
-    const char *s;
+    const char *s; /* of EXPR_CALL: the written type of a pointer result, or NULL */
     Var *var;
     struct Buffer *buf;
   };
   const Expr *arg[];
+};
+
+/* How an operator is written, in `intrin`. The same value all the same: rewriting makes it usual.
+ */
+enum {
+  SPELL_USUAL,
+  SPELL_CALL, /* T.Add(0, n), T.Cast("int32", 1): left as it is where the usual form folds */
+  SPELL_TEST, /* of x != 0: x alone, as a condition */
 };
 
 /* T.index_map(lambda in: (out)): used by attributes. */
@@ -127,7 +141,7 @@ typedef enum {
   IRES_BOOL,   /* bool with the lanes of the first argument */
   IRES_GIVEN,  /* first textual argument is a dtype string: T.call_extern("int32", ...) */
   IRES_SECOND, /* dtype of the second argument (if_then_else) */
-  IRES_LAST,   /* the last argument is a dtype string */
+  IRES_LAST,   /* the last textual argument is a dtype string */
   IRES_VOID,
   IRES_HANDLE,
   IRES_I32,
@@ -166,6 +180,10 @@ const Expr *expr_binary(Context *c, ExprKind k, const Expr *a, const Expr *b);
 const Expr *expr_select(Context *c, const Expr *cond, const Expr *a, const Expr *b);
 const Expr *expr_cast(Context *c, DType d, const Expr *a);
 const Expr *expr_call(Context *c, IntrinId f, DType d, const Expr *const *args, uint32_t n);
+/* The same with a pointer as result, whose type is written: T.reinterpret(T.handle("int8").ty, p).
+ * `pointer` is a pointer_name. */
+const Expr *expr_call_pointer(Context *c, IntrinId f, const char *pointer, const Expr *const *args,
+                              uint32_t n);
 const Expr *expr_call1(Context *c, IntrinId f, const Expr *a);                /* dtype of a */
 const Expr *expr_call2(Context *c, IntrinId f, const Expr *a, const Expr *b); /* dtype of a */
 const Expr *expr_if_then_else(Context *c, const Expr *cond, const Expr *a, const Expr *b);
@@ -183,6 +201,13 @@ const Expr *expr_shuffle(Context *c, const Expr *const *vecs, uint32_t n, const 
                          uint32_t nlanes);
 /* A binary expression exactly as given: no folding, no matching of types. */
 const Expr *expr_binary_raw(Context *c, ExprKind k, const Expr *a, const Expr *b);
+/* As T.Add(a, b), T.Not(a) and T.Cast("d", a) write them: a SPELL_CALL where the usual form would
+ * fold. */
+const Expr *expr_binary_call(Context *c, ExprKind k, const Expr *a, const Expr *b);
+const Expr *expr_not_call(Context *c, const Expr *a);
+const Expr *expr_cast_call(Context *c, DType d, const Expr *a);
+/* The scalar e as a condition: e != 0, written as e alone unless it is bool. */
+const Expr *expr_test(Context *c, const Expr *e);
 /* Makes both operands of one type, as expr_binary does: literals take the other's type, scalars its
  * lanes, otherwise the narrower converts to the wider (integers to floats). */
 void expr_match(Context *c, const Expr **a, const Expr **b);

@@ -117,7 +117,11 @@ static void print_float(Printer *p, const Expr *e) {
 static void print_binary(Printer *p, const Expr *e, int prec) {
   OpText o = op_text(e);
   const Expr *a = e->arg[0], *b = e->arg[1];
-  if (!o.op || (is_literal(a) && is_literal(b))) {
+  if (e->intrin == SPELL_TEST) {
+    expr_at(p, a, prec);
+    return;
+  }
+  if (!o.op || e->intrin == SPELL_CALL || (is_literal(a) && is_literal(b))) {
     t_call(p, o.verbose, e->arg, 2);
     return;
   }
@@ -162,17 +166,29 @@ static void print_load(Printer *p, const Expr *e) {
   text_putc(p->t, ')');
 }
 
+/* "float32", or T.handle("float32", "global").ty */
+static void print_result_type(Printer *p, const Expr *e) {
+  if (!e->s)
+    text_printf(p->t, "\"%s\"", dtype_name(e->dtype));
+  else
+    text_printf(p->t, "T.%s%s.ty", e->s, e->s[strlen(e->s) - 1] == ')' ? "" : "()");
+}
+
 static void print_call(Printer *p, const Expr *e) {
   const IntrinInfo *f = &intrin_table[e->intrin];
   p->uses_T = true;
   text_printf(p->t, "T.%s(", f->name);
   if (f->result == IRES_GIVEN) {
-    text_printf(p->t, "\"%s\"", dtype_name(e->dtype));
+    print_result_type(p, e);
     if (e->n) text_puts(p->t, ", ");
   }
   for (uint32_t i = 0; i < e->n; i++) {
     if (i) text_puts(p->t, ", ");
     print_operand(p, e, i, PREC_NONE);
+  }
+  if (f->result == IRES_LAST) {
+    if (e->n) text_puts(p->t, ", ");
+    print_result_type(p, e);
   }
   text_putc(p->t, ')');
 }
@@ -253,7 +269,12 @@ static void expr_at(Printer *p, const Expr *e, int prec) {
   case EXPR_BITXOR:
   case EXPR_SHL:
   case EXPR_SHR: print_binary(p, e, prec); return;
-  case EXPR_NOT: print_unary(p, e, prec, "not ", PREC_NOT); return;
+  case EXPR_NOT:
+    if (e->intrin == SPELL_CALL)
+      t_call(p, "Not", e->arg, 1);
+    else
+      print_unary(p, e, prec, "not ", PREC_NOT);
+    return;
   case EXPR_BITNOT: print_unary(p, e, prec, "~", PREC_UNARY); return;
   case EXPR_SELECT: t_call(p, "Select", e->arg, 3); return;
   case EXPR_LOAD: print_load(p, e); return;

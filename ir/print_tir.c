@@ -352,21 +352,10 @@ static void print_store(Printer *p, const Stmt *s, int indent) {
 static void print_var_type(Printer *p, const Var *v) {
   Text *t = p->t;
   p->uses_T = true;
-  if (v->dtype.code != DTYPE_HANDLE) {
-    text_printf(t, "T.%s", dtype_name(v->dtype));
-    return;
-  }
-  const char *scope = v->ptr_scope ? v->ptr_scope : "global";
-  bool plain = !dtype_known(v->ptr_elem);
-  text_puts(t, "T.handle");
-  if (plain && strcmp(scope, "global") == 0) return;
-  text_putc(t, '(');
-  if (!plain) text_printf(t, "\"%s\"", dtype_name(v->ptr_elem));
-  if (*scope || plain) {
-    text_puts(t, plain ? "storage_scope=" : ", ");
-    text_put_quoted(t, scope, strlen(scope));
-  }
-  text_putc(t, ')');
+  bool pointer = v->dtype.code == DTYPE_HANDLE;
+  text_printf(t, "T.%s",
+              pointer && p->ctx ? pointer_name(p->ctx, v->ptr_elem, v->ptr_scope)
+                                : dtype_name(v->dtype));
 }
 
 static void print_let(Printer *p, const Stmt *s, int indent) {
@@ -378,9 +367,17 @@ static void print_let(Printer *p, const Stmt *s, int indent) {
   print_expr(p, s->let.value);
   p->t = t;
   text_puts(t, print_define(p, s->let.var, s->let.var->name));
-  text_puts(t, earlier(p) ? ": " : ": T.let["); /* without: a variable that can be set again */
-  print_var_type(p, s->let.var);
-  text_printf(t, "%s = %s\n", earlier(p) ? "" : "]", text_cstr(&value));
+  if (earlier(p)) {
+    text_puts(t, ": ");
+    print_var_type(p, s->let.var);
+  } else if (s->let.var->dtype.code == DTYPE_HANDLE && !s->let.var->ptr_scope) {
+    text_puts(t, ": T.let"); /* the type is the value's */
+  } else {
+    text_puts(t, ": T.let[");
+    print_var_type(p, s->let.var);
+    text_putc(t, ']');
+  }
+  text_printf(t, " = %s\n", text_cstr(&value));
   text_free(&value);
   print_unshare(p, mark);
 }

@@ -266,7 +266,11 @@ static Stmt *read_annotated(Sema *s, const Tree *t) {
   DType d = DT_UNKNOWN;
   const Tree *head = type->kind == TREE_CALL || type->kind == TREE_SUBSCRIPT ? type->a : type;
   const char *m = sema_member(s, head, 'T');
-  bool let = m && (strcmp(m, "let") == 0 || strcmp(m, "handle") == 0 || strcmp(m, "Ptr") == 0);
+  const Tree *inner = type->kind == TREE_SUBSCRIPT ? type->b : type;
+  bool pointer = sema_is_pointer(s, inner), let = m && (strcmp(m, "let") == 0 || pointer);
+  DType elem = DT_UNKNOWN;
+  const char *scope = NULL;
+  if (pointer && !sema_pointer(s, inner, &elem, &scope)) e = NULL;
   if (let && type->kind == TREE_SUBSCRIPT && loop_scalar_type(s, type->b, &d) && e)
     e = sema_convert(s, e, d);
   if (!let && !loop_scalar_type(s, type, &d)) {
@@ -288,14 +292,9 @@ static Stmt *read_annotated(Sema *s, const Tree *t) {
   else if (!let)
     e = sema_convert(s, e, d);
   if (!let) return make_scalar(s, t, target, e, true);
-  const Tree *inner = type->kind == TREE_SUBSCRIPT ? type->b : type;
-  DType elem = DT_UNKNOWN;
-  const char *scope = NULL;
   Stmt *x = make_let(s, t, target, e);
-  if (e->dtype.code == DTYPE_HANDLE && loop_handle_type(s, inner, &elem, &scope)) {
-    x->let.var->ptr_elem = elem;
-    x->let.var->ptr_scope = scope;
-  }
+  x->let.var->ptr_elem = elem;
+  x->let.var->ptr_scope = scope;
   return x;
 }
 /* ---- with ---- */

@@ -24,15 +24,14 @@ typedef struct LoopState {
 } LoopState;
 
 /* The expression readers that call each other (loop_expr.c, loop_call.c). */
-const Expr *expr_make_binary(Sema *s, const Tree *t, ExprKind k, const Expr *a, const Expr *b);
+/* `call`: written as T.Add(a, b), which folds nothing. */
+const Expr *expr_make_binary(Sema *s, const Tree *t, ExprKind k, bool call, const Expr *a,
+                             const Expr *b);
 const Expr *expr_written_float(Sema *s, DType d, double v);
 const Expr *expr_read_call(Sema *s, const Tree *t);
 const Expr *expr_read_choice(Sema *s, const Tree *t, const Tree *cond, const Tree *x, const Tree *y,
                              bool lazy);
 
-/* T.handle, T.handle("float32", "shared"): the element type (unknown: none) and the scope. False
- * for other types, and after an error. */
-bool loop_handle_type(Sema *s, const Tree *t, DType *elem, const char **scope);
 /* T.int64 and its like; handles are none. */
 bool loop_scalar_type(Sema *s, const Tree *t, DType *d);
 /* Binds the names of a target whose value failed, so that their uses stay silent. */

@@ -1,9 +1,11 @@
 /* Calls in scalar expressions: data types as functions, operators spelled as functions, intrinsics
  * of the table, and other prim_funcs. */
 #include "frontend/script/loop.h"
+#include <ctype.h>
 #include <float.h>
 #include <math.h>
 
+/* Capitals name the node itself, which nothing folds; the others do what operators do. */
 static const struct {
   const char *name;
   ExprKind kind;
@@ -194,8 +196,7 @@ const Expr *sema_condition(Sema *s, const Tree *t) {
   const Expr *e = sema_expr(s, t);
   if (!e) return NULL;
   if (dtype_is_bool(e->dtype)) return e;
-  if (dtype_is_int(e->dtype))
-    return expr_binary(s->ctx, EXPR_NE, e, expr_lit(s->ctx, dtype_scalar(e->dtype), 0));
+  if (dtype_is_int(e->dtype) && e->dtype.lanes == 1) return expr_test(s->ctx, e);
   sema_error(s, t, "a condition must be bool but got %s", dtype_name(e->dtype));
   return NULL;
 }
@@ -223,17 +224,18 @@ const Expr *expr_read_choice(Sema *s, const Tree *t, const Tree *cond, const Tre
 /* An intrinsic of the table. Its string arguments stay strings; a leading dtype is its result. */
 static const Expr *read_intrin(Sema *s, const Tree *t, IntrinId f) {
   const IntrinInfo *info = &intrin_table[f];
-  uint32_t first = 0;
+  uint32_t first = info->result == IRES_GIVEN, n = t->n;
   DType d = DT_UNKNOWN;
-  if (info->result == IRES_GIVEN) {
+  const char *pointer = NULL;
+  if (info->result == IRES_GIVEN || info->result == IRES_LAST) {
     if (t->n == 0) {
-      sema_error(s, t, "T.%s needs a data type as its first argument", info->name);
+      sema_error(s, t, "T.%s needs a data type as its %s argument", info->name,
+                 first ? "first" : "last");
       return NULL;
     }
-    if (!sema_dtype(s, t->at[0], &d)) return NULL;
-    first = 1;
+    if (!sema_result_type(s, t->at[first ? 0 : t->n - 1], &d, &pointer)) return NULL;
+    n--;
   }
-  uint32_t n = t->n - first;
   if (info->nargs >= 0 && n != (uint32_t)info->nargs) {
     sema_error(s, t, "T.%s takes %d argument%s but got %u", info->name, info->nargs,
                info->nargs == 1 ? "" : "s", n);
@@ -282,10 +284,8 @@ static const Expr *read_intrin(Sema *s, const Tree *t, IntrinId f) {
     if (intrin_reduces(f)) d = dtype_scalar(d);
     break;
   case IRES_BOOL: d = dtype_lanes(DT_BOOL, n ? args[0]->dtype.lanes : 1); break;
-  case IRES_GIVEN: break;
-  case IRES_LAST:
-    if (!n || !sema_dtype(s, t->at[first + n - 1], &d)) return NULL;
-    break;
+  case IRES_GIVEN:
+  case IRES_LAST: break;
   case IRES_SECOND: d = n > 1 ? args[1]->dtype : DT_UNKNOWN; break;
   case IRES_VOID: d = DT_UNKNOWN; break;
   case IRES_HANDLE: d = DT_HANDLE; break;
@@ -294,6 +294,7 @@ static const Expr *read_intrin(Sema *s, const Tree *t, IntrinId f) {
     break;
   case IRES_I64: d = DT_I64; break;
   }
+  if (pointer) return expr_call_pointer(s->ctx, f, pointer, args, n);
   return expr_call(s->ctx, f, d, args, n);
 }
 
@@ -318,13 +319,14 @@ static const Expr *read_t_call(Sema *s, const Tree *t, const char *name) {
     if (strcmp(name, binary_functions[i].name) != 0) continue;
     if (!want_args(s, t, 2, 2)) return NULL;
     const Expr *a = sema_expr(s, t->at[0]), *b = sema_expr(s, t->at[1]);
-    return expr_make_binary(s, t, binary_functions[i].kind, a, b);
+    return expr_make_binary(s, t, binary_functions[i].kind, isupper((unsigned char)*name), a, b);
   }
   if (strcmp(name, "Cast") == 0 || strcmp(name, "cast") == 0) {
     if (!want_args(s, t, 2, 2)) return NULL;
     bool dtype_first = t->at[0]->kind == TREE_STR;
     const Expr *e = sema_expr(s, t->at[dtype_first ? 1 : 0]);
     if (!e || !sema_dtype(s, t->at[dtype_first ? 0 : 1], &d)) return NULL;
+    if (*name == 'C') return expr_cast_call(c, d, e);
     if (d.lanes == 1 && e->dtype.lanes > 1) d = dtype_lanes(d, e->dtype.lanes);
     return sema_convert(s, e, d);
   }
@@ -337,13 +339,14 @@ static const Expr *read_t_call(Sema *s, const Tree *t, const char *name) {
     const Expr *a = sema_expr(s, t->at[0]), *b = sema_expr(s, t->at[1]);
     if (!a || !b || !sema_match_types(s, t, &a, &b)) return NULL;
     const Expr *sum = expr_sub(c, expr_add(c, a, b), expr_lit(c, a->dtype, 1));
-    return expr_make_binary(s, t, EXPR_FLOORDIV, sum, b);
+    return expr_make_binary(s, t, EXPR_FLOORDIV, false, sum, b);
   }
   if (strcmp(name, "Not") == 0 || strcmp(name, "bitwise_not") == 0 ||
       strcmp(name, "BitwiseNot") == 0) {
     if (!want_args(s, t, 1, 1)) return NULL;
     const Expr *e = *name == 'N' ? sema_condition(s, t->at[0]) : sema_expr(s, t->at[0]);
-    return e ? expr_unary(c, *name == 'N' ? EXPR_NOT : EXPR_BITNOT, e) : NULL;
+    if (!e) return NULL;
+    return *name == 'N' ? expr_not_call(c, e) : expr_unary(c, EXPR_BITNOT, e);
   }
   if (strcmp(name, "Ramp") == 0 || strcmp(name, "ramp") == 0) return read_vector(s, t, true);
   if (strcmp(name, "Broadcast") == 0 || strcmp(name, "broadcast") == 0)
@@ -420,7 +423,7 @@ const Expr *expr_read_call(Sema *s, const Tree *t) {
   const char *name = tree_dotted(s->ctx, t->a);
   if (name && (strcmp(name, "min") == 0 || strcmp(name, "max") == 0) && t->n == 2) {
     const Expr *a = sema_expr(s, t->at[0]), *b = sema_expr(s, t->at[1]);
-    return expr_make_binary(s, t, *name == 'm' && name[1] == 'i' ? EXPR_MIN : EXPR_MAX, a, b);
+    return expr_make_binary(s, t, name[1] == 'i' ? EXPR_MIN : EXPR_MAX, false, a, b);
   }
   if (sema_member(s, t->a, 'R')) {
     if (strcmp(name, "R.prim_value") == 0 && t->n == 1) return sema_expr(s, t->at[0]);

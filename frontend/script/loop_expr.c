@@ -82,7 +82,8 @@ bool is_bitop(ExprKind k) {
   return k == EXPR_BITAND || k == EXPR_BITOR || k == EXPR_BITXOR || k == EXPR_SHL || k == EXPR_SHR;
 }
 
-const Expr *expr_make_binary(Sema *s, const Tree *t, ExprKind k, const Expr *a, const Expr *b) {
+const Expr *expr_make_binary(Sema *s, const Tree *t, ExprKind k, bool call, const Expr *a,
+                             const Expr *b) {
   if (!a || !b) return NULL;
   if (k == EXPR_AND || k == EXPR_OR) {
     if (!dtype_is_bool(a->dtype) || !dtype_is_bool(b->dtype)) {
@@ -93,7 +94,6 @@ const Expr *expr_make_binary(Sema *s, const Tree *t, ExprKind k, const Expr *a, 
   }
   if (!sema_match_types(s, t, &a, &b)) return NULL;
   if (dtype_is_float(a->dtype)) { /* integer division of floats, by what it means */
-    if (k == EXPR_MOD) return expr_call2(s->ctx, INTRIN_fmod, a, b);
     if (k == EXPR_FLOORDIV || k == EXPR_FLOORMOD) {
       const Expr *q = expr_call1(s->ctx, INTRIN_floor, expr_div(s->ctx, a, b));
       return k == EXPR_FLOORDIV ? q : expr_sub(s->ctx, a, expr_mul(s->ctx, q, b));
@@ -114,7 +114,8 @@ const Expr *expr_make_binary(Sema *s, const Tree *t, ExprKind k, const Expr *a, 
     sema_error(s, t, "division by zero");
     return NULL;
   }
-  return expr_binary(s->ctx, k, a, b);
+  if (a->dtype.lanes != 1) return expr_binary_raw(s->ctx, k, a, b); /* as TVM leaves vectors */
+  return call ? expr_binary_call(s->ctx, k, a, b) : expr_binary(s->ctx, k, a, b);
 }
 
 static const Expr *read_binary(Sema *s, const Tree *t) {
@@ -166,7 +167,7 @@ static const Expr *read_binary(Sema *s, const Tree *t) {
     sema_error(s, t, "'%%' needs integers; write T.fmod(a, b)");
     return NULL;
   }
-  return expr_make_binary(s, t, kinds[t->op], a, b);
+  return expr_make_binary(s, t, kinds[t->op], false, a, b);
 }
 
 static const Expr *read_unary(Sema *s, const Tree *t) {

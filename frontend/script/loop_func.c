@@ -52,32 +52,6 @@ static void count_assigned(Map *m, const Tree *t) {
   map_setp(m, name->name, (void *)(n + 1));
 }
 
-bool loop_handle_type(Sema *s, const Tree *t, DType *elem, const char **scope) {
-  static const char *const names[] = {"dtype", "storage_scope"};
-  const char *m = sema_member(s, t->kind == TREE_CALL ? t->a : t, 'T');
-  if (!m || (strcmp(m, "handle") != 0 && strcmp(m, "Ptr") != 0 && strcmp(m, "ptr") != 0))
-    return false;
-  *elem = DT_UNKNOWN;
-  *scope = "global";
-  for (uint32_t i = 0; t->kind == TREE_CALL && i < t->n; i++) {
-    const Tree *x = t->at[i];
-    uint32_t k = i;
-    if (x->kind == TREE_KEYWORD) {
-      for (k = 0; k < 2 && strcmp(names[k], x->name) != 0;) k++;
-      x = x->b;
-    }
-    if (k == 0) {
-      if (!sema_dtype(s, x, elem)) return false;
-    } else if (k == 1 && x->kind == TREE_STR) {
-      *scope = strpool_intern(s->ctx->strings, x->str, x->n);
-    } else {
-      sema_error(s, x, "expected T.handle(\"float32\", \"global\")");
-      return false;
-    }
-  }
-  return true;
-}
-
 bool loop_scalar_type(Sema *s, const Tree *t, DType *d) {
   if (t->kind == TREE_CALL && t->n == 0) t = t->a;
   const char *m = sema_member(s, t, 'T');
@@ -119,9 +93,9 @@ static void read_param(Sema *s, PrimFunc *f, uint32_t i, const Tree *p) {
   }
   Var *v = f->params[i] = var_create(s->ctx, name, DT_HANDLE);
   v->span = span;
-  uint32_t errors = diags_errors(s->ctx->diags);
-  bool handle = !bad && loop_handle_type(s, t, &v->ptr_elem, &v->ptr_scope);
-  if (!bad && !handle && t->kind != TREE_BAD && errors == diags_errors(s->ctx->diags))
+  bool pointer = !bad && sema_is_pointer(s, t);
+  bool handle = pointer && sema_pointer(s, t, &v->ptr_elem, &v->ptr_scope);
+  if (!bad && !pointer && t->kind != TREE_BAD)
     sema_error(s, t,
                "a parameter of a prim_func is a T.Buffer(...), a scalar such as T.int64, or "
                "a T.handle");

@@ -119,6 +119,12 @@ bool sema_types(Sema *s, const Tree *t, SInfoList *out);
 /* T.int64 and its like as an annotation. */
 bool sema_prim_type(const char *member, DType *out);
 
+/* Is t T.handle, T.handle("float32", "global") or T.TensorMap()? If so, what it points to. */
+bool sema_is_pointer(Sema *s, const Tree *t);
+bool sema_pointer(Sema *s, const Tree *t, DType *elem, const char **scope);
+/* The result type of a call: "float32", or T.handle("float32").ty, which gives *pointer too. */
+bool sema_result_type(Sema *s, const Tree *t, DType *d, const char **pointer);
+
 /* ---- Relax functions (graph.c, graph_expr.c; more in graph.h) ---- */
 void graph_declare(Sema *s, Decl *d);
 void graph_body(Sema *s, Decl *d);

@@ -13,6 +13,49 @@ bool sema_prim_type(const char *member, DType *out) {
   return dtype_parse(member, out) && dtype_known(*out);
 }
 
+static bool collect(Sema *s, const Tree *t, const char *what, const char *const *names, uint32_t n,
+                    const Tree **slots);
+
+bool sema_is_pointer(Sema *s, const Tree *t) {
+  const char *m = sema_member(s, t->kind == TREE_CALL ? t->a : t, 'T');
+  static const char *const names[] = {"handle", "TensorMap", "Ptr", "ptr"};
+  for (size_t i = 0; m && i < sizeof names / sizeof *names; i++)
+    if (strcmp(m, names[i]) == 0) return true;
+  return false;
+}
+
+bool sema_pointer(Sema *s, const Tree *t, DType *elem, const char **scope) {
+  static const char *const names[] = {"dtype", "storage_scope"};
+  const Tree *slots[2] = {0};
+  *elem = DT_UNKNOWN;
+  *scope = "global";
+  if (strcmp(sema_member(s, t->kind == TREE_CALL ? t->a : t, 'T'), "TensorMap") == 0) {
+    *scope = POINTER_TENSOR_MAP;
+    return true;
+  }
+  if (t->kind != TREE_CALL) return true;
+  if (!collect(s, t, "T.handle", names, 2, slots)) return false;
+  if (slots[0] && !tree_is_none(slots[0]) && !sema_dtype(s, slots[0], elem)) return false;
+  if (slots[1] && slots[1]->kind != TREE_STR) {
+    sema_error(s, slots[1], "the scope of a pointer is a string such as \"global\"");
+    return false;
+  }
+  if (slots[1]) *scope = strpool_intern(s->ctx->strings, slots[1]->str, slots[1]->n);
+  return true;
+}
+
+bool sema_result_type(Sema *s, const Tree *t, DType *d, const char **pointer) {
+  *pointer = NULL;
+  bool ty = t->kind == TREE_ATTR && strcmp(t->name, "ty") == 0;
+  if (!ty || !sema_is_pointer(s, t->b)) return sema_dtype(s, t, d);
+  DType elem = DT_UNKNOWN;
+  const char *scope = NULL;
+  if (!sema_pointer(s, t->b, &elem, &scope)) return false;
+  *d = DT_HANDLE;
+  *pointer = pointer_name(s->ctx, elem, scope);
+  return true;
+}
+
 /* Positional and keyword arguments of an annotation's call, sorted into slots by name. */
 static bool collect(Sema *s, const Tree *t, const char *what, const char *const *names, uint32_t n,
                     const Tree **slots) {
