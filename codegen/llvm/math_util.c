@@ -95,26 +95,10 @@ static Val lanes_of(const Math *m, Val v, uint32_t from, uint32_t count) {
                                 "");
 }
 
-/* AVX-512's x * 2^k for float k, one instruction with every special case right; on the whole number
- * of registers that x fills, else NULL. */
-static Val scale_instruction(const Math *m, Val x, Val k) {
-  uint32_t width = m->f64 ? 8 : 16;
-  if (!m->v->has_mask || m->v->vector_bits != 512 || m->lanes < width || m->lanes > 64 ||
-      m->lanes & (m->lanes - 1) || strncmp(m->cg->target->triple, "x86_64", 6) != 0)
-    return NULL;
-  const char *name =
-      m->f64 ? "llvm.x86.avx512.mask.scalef.pd.512" : "llvm.x86.avx512.mask.scalef.ps.512";
-  LLVMTypeRef i32 = LLVMInt32TypeInContext(m->cg->lc),
-              mask = LLVMIntTypeInContext(m->cg->lc, width);
-  Val part[8];
-  uint32_t n = m->lanes / width;
-  for (uint32_t i = 0; i < n; i++) {
-    Val xi = lanes_of(m, x, i * width, width);
-    Val args[] = {xi, lanes_of(m, k, i * width, width), xi, LLVMConstAllOnes(mask),
-                  LLVMConstInt(i32, 4, false) /* the current rounding mode */};
-    part[i] = cg_intrinsic(m->cg, m->b, name, NULL, 0, args, 5);
-  }
-  for (; n > 1; n /= 2, width *= 2) /* joined pair by pair */
+/* n registers of `width` lanes, joined pair by pair; n a power of two. */
+static Val join(const Math *m, Val *part, uint32_t n, uint32_t width) {
+  LLVMTypeRef i32 = LLVMInt32TypeInContext(m->cg->lc);
+  for (; n > 1; n /= 2, width *= 2)
     for (uint32_t i = 0; i < n / 2; i++) {
       LLVMValueRef at[64];
       for (uint32_t j = 0; j < 2 * width; j++) at[j] = LLVMConstInt(i32, j, false);
@@ -122,6 +106,61 @@ static Val scale_instruction(const Math *m, Val x, Val k) {
                                        LLVMConstVector(at, 2 * width), "");
     }
   return part[0];
+}
+
+/* Whether `lanes` values of m's type fill whole AVX-512 registers. */
+static bool fills_avx512(const Math *m, uint32_t lanes) {
+  uint32_t width = m->f64 ? 8 : 16;
+  return m->v->has_mask && m->v->vector_bits == 512 && lanes >= width && lanes <= 64 &&
+         !(lanes & (lanes - 1)) && strncmp(m->cg->target->triple, "x86_64", 6) == 0;
+}
+
+/* AVX-512's x * 2^k for float k, one instruction with every special case right; on the whole number
+ * of registers that x fills, else NULL. */
+static Val scale_instruction(const Math *m, Val x, Val k) {
+  if (!fills_avx512(m, m->lanes)) return NULL;
+  uint32_t width = m->f64 ? 8 : 16, n = m->lanes / width;
+  const char *name =
+      m->f64 ? "llvm.x86.avx512.mask.scalef.pd.512" : "llvm.x86.avx512.mask.scalef.ps.512";
+  LLVMTypeRef i32 = LLVMInt32TypeInContext(m->cg->lc),
+              mask = LLVMIntTypeInContext(m->cg->lc, width);
+  Val part[8];
+  for (uint32_t i = 0; i < n; i++) {
+    Val xi = lanes_of(m, x, i * width, width), ki = lanes_of(m, k, i * width, width);
+    Val args[] = {xi, ki, xi, LLVMConstAllOnes(mask),
+                  LLVMConstInt(i32, 4, false) /* the current rounding mode */};
+    part[i] = cg_intrinsic(m->cg, m->b, name, NULL, 0, args, 5);
+  }
+  return join(m, part, n, width);
+}
+
+bool mcan_lookup(const Math *m) {
+  return !m->f64 && fills_avx512(m, m->lanes < 16 ? 16 : m->lanes);
+}
+
+Val mlookup(const Math *m, const double table[16], Val index) {
+  const char *name = "llvm.x86.avx512.permvar.sf.512";
+  LLVMTypeRef i32 = LLVMInt32TypeInContext(m->cg->lc);
+  LLVMValueRef k[16], at[16];
+  for (uint32_t i = 0; i < 16; i++) {
+    k[i] = LLVMConstReal(m->cg->f32, table[i]);
+    at[i] = i < m->lanes ? LLVMConstInt(i32, i, false) : LLVMGetPoison(i32);
+  }
+  Val part[4], args[2] = {LLVMConstVector(k, 16), index};
+  if (m->lanes >= 16) {
+    for (uint32_t i = 0; i < m->lanes / 16; i++) {
+      args[1] = lanes_of(m, index, i * 16, 16);
+      part[i] = cg_intrinsic(m->cg, m->b, name, NULL, 0, args, 2);
+    }
+    return join(m, part, m->lanes / 16, 16);
+  }
+  /* the first lanes of a register */
+  Val rest = LLVMGetPoison(LLVMVectorType(i32, 16));
+  args[1] = m->lanes == 1 ? LLVMBuildInsertElement(m->b, rest, index, at[0], "")
+                          : LLVMBuildShuffleVector(m->b, index, LLVMGetPoison(LLVMTypeOf(index)),
+                                                   LLVMConstVector(at, 16), "");
+  Val r = cg_intrinsic(m->cg, m->b, name, NULL, 0, args, 2);
+  return m->lanes == 1 ? LLVMBuildExtractElement(m->b, r, at[0], "") : lanes_of(m, r, 0, m->lanes);
 }
 
 Val mscale(const Math *m, Val x, Val n, Val k) {
