@@ -66,9 +66,10 @@ bool group_is_read_after(Sched *s, const Group *g, const Buffer *b) {
   if (!map_hasp(&s->local, b) || map_hasp(&s->outside, b)) return true;
   for (uint32_t i = 0; i < s->items.n; i++) {
     const Stage *st = s->items.at[i].stage;
+    if (!st) continue;
     bool own = false;
-    for (uint32_t k = 0; k < g->n; k++) own |= g->stages[k] == st;
-    if (st && !own && stage_reads(st, b)) return true;
+    for (uint32_t k = 0; k < g->n; k++) own |= g->stages[k]->out == st->out;
+    if (!own && stage_reads(st, b)) return true;
   }
   return false;
 }

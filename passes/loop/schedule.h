@@ -45,6 +45,7 @@ typedef struct {
   Axis outer[MAX_AXES]; /* loops common to all */
   uint32_t nouter;
   bool contraction; /* stages[0] is one, the others its epilogue */
+  uint32_t budget;  /* regions that it may still be split into; 0: not split yet */
 } Group;
 
 typedef struct Sched {
@@ -88,6 +89,11 @@ uint32_t group_form(Sched *s, uint32_t i, Group *g);
 /* ---- emit.c ---- */
 /* Loops for a group that is no contraction. */
 void group_emit(Sched *s, Group *g, StmtVec *out);
+
+/* ---- regions.c ---- */
+/* Splits an outer loop of g where conditions on its variable turn, and emits the parts. false:
+ * there is nothing to split, nothing was emitted. */
+bool regions_emit(Sched *s, const Group *g, StmtVec *out);
 
 /* ---- contraction.c ---- */
 bool stage_is_contraction(Sched *s, const Stage *st);
