@@ -64,9 +64,8 @@ Module *driver_read(Context *c, const Options *o, const char *input) {
   }
   Module *m = script_parse(c, file);
   if (!m && !diags_errors(c->diags)) bug("no module and no error for '%s'", input);
-  if (!m || diags_errors(c->diags)) return NULL;
-  if (!o->no_check && !module_verify(m, NULL)) return NULL;
-  return m;
+  if (m && !o->no_check) (void)module_verify(m, NULL); /* what has no error may have others */
+  return diags_errors(c->diags) ? NULL : m;
 }
 
 bool driver_target(Context *c, const Options *o, const char *march, Target *out) {

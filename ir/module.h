@@ -11,6 +11,7 @@ typedef struct {
   GlobalKind kind;
   const char *name;
   bool removed;
+  bool broken; /* its text has errors: what is there of it isn't checked */
   union {
     Func *func;
     PrimFunc *prim;

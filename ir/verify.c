@@ -1,27 +1,5 @@
-/* Well-formedness of a module. Every rule has a number, which ends its messages.
- *
- * Graph level:
- *   R1   a name is bound once in a function
- *   R2   a value is defined before it is used, in a scope around the use
- *   R3   a dataflow variable that R.output doesn't name isn't used after its block
- *   R4   a node has struct info and as many operands as its operator takes; edges agree at both
- * ends R5   an `if` doesn't stand in a dataflow block R6   what has side effects doesn't stand in a
- * pure function or a dataflow block R7   a symbolic variable is defined: bare in a parameter, or by
- * a match_cast before R8   arguments and out_ty of a call_tir agree with the prim_func's parameters
- *   R9   arguments of a call agree with the function's parameters
- *   R10  after LegalizeOps no operator is left but calls, memory forms and structure
- *   R11  the callee exists
- *   R12  a function or branch has a result, and the result agrees with the return annotation
- * Tensor level:
- *   T1   a variable is defined around its use, and defined once
- *   T2   a buffer is a parameter, allocated or declared around its use
- *   T3   a buffer is accessed with one index per dim, all integers
- *   T4   the two sides of a store agree in dtype and lanes
- *   T5   blocks stand in schedulable functions only (s_tir)
- *   T6   a block axis has a value and an integer domain
- *   T7   a condition is a bool
- *   T8   the operands of an expression agree in dtype
- *   T9   loop bounds are integers of the loop variable's type
+/* Well-formedness of a module. Every rule has a number, which ends its messages; ir/README.md lists
+ * them.
  *
  * Time is linear in the text: what was checked in a scope is not checked again in it.
  */
@@ -38,6 +16,13 @@ void verify_fail(Verifier *v, Span s, const char *rule, const char *fmt, ...) {
   va_end(ap);
   diag_error(v->c->diags, s, "%s [%s]", text_cstr(&t), rule);
   text_free(&t);
+}
+
+void verify_print_dim(Text *t, const Expr *e) {
+  if (e->kind == EXPR_INT)
+    text_printf(t, "%lld", (long long)e->i);
+  else
+    shape_dim_print(t, e);
 }
 
 VerifyScope verify_enter(Verifier *v) {
@@ -163,14 +148,15 @@ static void check_purity(FuncCheck *k, const Node *n) {
   if (node_op(n)->traits & OPT_MEMORY || is_dps_call(k->v, n)) return; /* destination passing */
   bool dataflow = n->block->dataflow;
   if ((!k->pure && !dataflow) || op_is_pure(n)) return;
+  const char *what = "the call";
+  if (n->op != OP_CALL) what = arena_printf(k->v->arena, "R.%s", node_op(n)->name);
   if (dataflow)
-    verify_fail(k->v, n->span, "R6", "'%s' may have side effects, which a dataflow block excludes",
-                n->op == OP_CALL ? "the call" : node_op(n)->name);
+    verify_fail(k->v, n->span, "R6", "%s may have side effects, which a dataflow block excludes",
+                what);
   else
     verify_fail(k->v, n->span, "R6",
-                "'%s' may have side effects, but function '%s' is pure; say "
-                "@R.function(pure=False)",
-                n->op == OP_CALL ? "the call" : node_op(n)->name, k->f->name);
+                "%s may have side effects, but function '%s' is pure; say @R.function(pure=False)",
+                what, k->f->name);
 }
 
 static void check_legal(FuncCheck *k, const Node *n) {
@@ -249,6 +235,16 @@ static void check_result(Verifier *v, const Func *f) {
 static void check_func(Verifier *v, const Func *f) {
   if (!f->check_well_formed) return;
   bool force_pure = attr_get_bool(f->attrs, "relax.force_pure", false);
+  const char *symbol = attr_get_str(f->attrs, "global_symbol", NULL);
+  if (force_pure && !f->pure)
+    verify_fail(v, f->name_span, "R6", "function '%s' is pure=False and relax.force_pure at once",
+                f->name);
+  if (symbol && f->is_private)
+    verify_fail(v, f->name_span, "R13", "function '%s' is private and can't have a global_symbol",
+                f->name);
+  else if (symbol && !v->m->lone && strcmp(symbol, f->name) != 0)
+    verify_fail(v, f->name_span, "R13", "the global_symbol of function '%s' is \"%s\"", f->name,
+                symbol);
   FuncCheck k = {.v = v, .f = f, .pure = f->pure && !force_pure};
   strmap_init(&k.names, v->arena);
   VerifyScope outer = verify_enter(v);
@@ -276,6 +272,8 @@ bool module_verify(Module *m, const char *after) {
   module_each(m, g) {
     map_init(&v.visible, a);
     map_init(&v.checked, a);
+    map_init(&v.loop_blocks, a);
+    if (g->broken) continue;
     if (g->kind == GLOBAL_FUNC)
       check_func(&v, g->func);
     else if (g->kind == GLOBAL_PRIM)

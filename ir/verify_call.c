@@ -56,9 +56,9 @@ static void check_buffer(Verifier *v, const PrimFunc *f, uint32_t at, const Actu
     want = expr_subst(&(Subst){.c = v->c, .vars = bind}, want);
     if (!expr_proved_ne(v->c, s->dims[i], want)) continue;
     Text t = {0};
-    shape_dim_print(&t, s->dims[i]);
+    verify_print_dim(&t, s->dims[i]);
     text_puts(&t, " but ");
-    shape_dim_print(&t, want);
+    verify_print_dim(&t, want);
     verify_fail(v, a->span, "R8", "dim %d of %s of '%s' is %s is expected by parameter '%s'", i,
                 a->what, f->name, text_cstr(&t), b->name);
     text_free(&t);
@@ -78,14 +78,15 @@ static void check_scalar(Verifier *v, const PrimFunc *f, uint32_t at, const Actu
 }
 
 /* actuals[0..n): what meets the parameters in order. */
-static void check_actuals(Verifier *v, const Node *n, const PrimFunc *f, const Actual *actuals,
+static bool check_actuals(Verifier *v, const Node *n, const PrimFunc *f, const Actual *actuals,
                           uint32_t count) {
   uint32_t want = f->nparams;
+  uint32_t errors = diags_errors(v->c->diags);
   bool workspace = attr_get_bool(f->attrs, "relaxc.workspace", false);
   if (count != want && !(workspace && count + 1 == want)) {
     verify_fail(v, n->span, "R8", "'%s' takes %u arguments, outputs included, but the call has %u",
                 f->name, want - (workspace ? 1 : 0), count);
-    return;
+    return false;
   }
   Map bind;
   map_init(&bind, v->arena);
@@ -104,6 +105,7 @@ static void check_actuals(Verifier *v, const Node *n, const PrimFunc *f, const A
     else
       check_scalar(v, f, i, &actuals[i]);
   }
+  return diags_errors(v->c->diags) == errors;
 }
 
 typedef VEC(Actual) ActualVec;
@@ -125,6 +127,16 @@ static void arg_actuals(Verifier *v, const Node *n, ActualVec *out) {
   }
 }
 
+/* A result that is written into operand i is of the operand's type. */
+static void check_overwritten(Verifier *v, const Node *n, uint32_t i, const SInfo *result) {
+  const SInfo *have = node_in(n, i)->sinfo;
+  Text why = {0};
+  if (have && sinfo_check(v->c, NULL, have, result, &why) == SINFO_FAIL)
+    verify_fail(v, arg_span(n, i), "R8", "argument %u can't hold the result that overwrites it: %s",
+                i - 1, text_cstr(&why));
+  text_free(&why);
+}
+
 static void check_call_tir(Verifier *v, const Node *n, const PrimFunc *f) {
   const SInfoList *out = n->attrs;
   const IntList *inplace =
@@ -141,7 +153,10 @@ static void check_call_tir(Verifier *v, const Node *n, const PrimFunc *f) {
     Actual o = {out->at[i], n->span, arena_printf(v->arena, "result %d", i)};
     vec_push(v->arena, &a, o);
   }
-  check_actuals(v, n, f, a.at, a.n);
+  if (!check_actuals(v, n, f, a.at, a.n) || !inplace) return;
+  for (int32_t i = 0; i < out->n && i < inplace->n; i++)
+    if (inplace->at[i] >= 0 && inplace->at[i] < (int64_t)n->nin - 1)
+      check_overwritten(v, n, (uint32_t)inplace->at[i] + 1, out->at[i]);
 }
 
 static void check_call_func(Verifier *v, const Node *n, const SInfo *f, const char *name) {
@@ -192,7 +207,7 @@ void verify_call(Verifier *v, const Node *n) {
     return;
   }
   const Global *g = module_find(v->m, callee->str);
-  if (!g) return; /* R11 was reported at the operand */
+  if (!g || g->broken) return; /* R11 was reported at the operand */
   if (is_call_tir(n)) {
     if (g->kind == GLOBAL_PRIM)
       check_call_tir(v, n, g->prim);

@@ -16,6 +16,9 @@ typedef struct {
   VEC(const void *) defined;  /* in order, for leaving scopes */
   uint32_t scope, next_scope; /* number of the current scope */
   Map checked;                /* (expression or node id, scope) checked already */
+  /* blocks with axes around, and for each loop variable how many stood around its loop */
+  uint32_t blocks;
+  Map loop_blocks; /* Var * -> number + 1 */
 } Verifier;
 
 /* Reports a violation of rule `rule` ("R3", "T5"). */
@@ -33,6 +36,9 @@ static inline bool verify_sees(const Verifier *v, const void *key) {
 }
 /* True the first time for (kind, id) in the current scope. */
 bool verify_once(Verifier *v, uint64_t kind, uint32_t id);
+
+/* A dim for a message: literals of every type are bare. */
+void verify_print_dim(Text *t, const Expr *e);
 
 /* verify_call.c: R8, R9, R11 for node n whose callee is in[0]. */
 void verify_call(Verifier *v, const Node *n);

@@ -1,4 +1,4 @@
-/* Well-formedness of prim_funcs (rules T1 to T9; the list is in ir/verify.c). */
+/* Well-formedness of prim_funcs (rules T1 to T12; the list is in ir/verify.c). */
 #include "ir/verify_impl.h"
 
 static bool is_index_type(DType d) {
@@ -40,6 +40,15 @@ static void check_binary(Verifier *v, Span s, const Expr *e) {
   verify_fail(v, s, "T8", "the operands of an expression are %s and %s", have, dtype_name(b));
 }
 
+/* A block sees its loops through its axes only, so that it can be moved as a whole. */
+static void check_loop_use(Verifier *v, Span s, const Var *x) {
+  uintptr_t around = (uintptr_t)map_getp(&v->loop_blocks, x);
+  if (!around || around - 1 >= v->blocks) return;
+  verify_fail(v, s, "T10", "loop variable '%s' is used inside a block; bind it to an axis",
+              x->name);
+  map_setp(&v->loop_blocks, x, NULL); /* said once */
+}
+
 static void check_let(Verifier *v, Span s, const Expr *e, bool tir) {
   verify_expr(v, s, e->arg[1], tir);
   VerifyScope scope = verify_enter(v);
@@ -58,6 +67,7 @@ void verify_expr(Verifier *v, Span s, const Expr *e, bool tir) {
   for (uint32_t i = 0; i < e->n; i++) verify_expr(v, s, e->arg[i], tir);
   switch ((ExprKind)e->kind) {
   case EXPR_VAR:
+    if (tir) check_loop_use(v, s, e->var);
     if (verify_sees(v, e->var)) return;
     if (tir)
       verify_fail(v, s, "T1", "variable '%s' is not defined here", e->var->name);
@@ -146,6 +156,35 @@ static void check_regions(Verifier *v, Span s, const Region *r, uint32_t n) {
   }
 }
 
+/* T.match_buffer(A[...], shape): the last ranges are the dims, those before them are single. */
+static void check_match(Verifier *v, Span s, const MatchRegion *m) {
+  const Buffer *b = m->target, *from = m->source.buf;
+  if (!dtype_eq(b->dtype, from->dtype)) {
+    char *have = arena_printf(v->arena, "%s", dtype_name(b->dtype));
+    verify_fail(v, s, "T11", "buffer '%s' of %s matches a region of '%s', which is %s", b->name,
+                have, from->name, dtype_name(from->dtype));
+    return;
+  }
+  if (b->ndim > from->ndim) {
+    verify_fail(v, s, "T11", "buffer '%s' has %u dims but matches a region of %u", b->name, b->ndim,
+                from->ndim);
+    return;
+  }
+  uint32_t single = from->ndim - b->ndim;
+  const Expr *one = expr_i64(v->c, 1);
+  for (uint32_t i = 0; i < from->ndim; i++) {
+    const Expr *have = m->source.ranges[i].extent, *want = i < single ? one : b->shape[i - single];
+    if (!expr_proved_ne(v->c, have, want)) continue;
+    Text t = {0};
+    verify_print_dim(&t, have);
+    text_puts(&t, " but ");
+    verify_print_dim(&t, want);
+    verify_fail(v, s, "T11", "extent %u of the region that buffer '%s' matches is %s is expected",
+                i, b->name, text_cstr(&t));
+    text_free(&t);
+  }
+}
+
 static void check_condition(Verifier *v, Span s, const Expr *e) {
   verify_expr(v, s, e, true);
   if (!dtype_is_bool(e->dtype) || e->dtype.lanes != 1)
@@ -155,7 +194,8 @@ static void check_condition(Verifier *v, Span s, const Expr *e) {
 static void check_block(Verifier *v, const PrimFunc *f, const Stmt *s) {
   const SBlock *b = s->block;
   if (!f->s_tir)
-    verify_fail(v, s->span, "T5", "a block stands in prim_func '%s', which is not s_tir", f->name);
+    verify_fail(v, s->span, "T5", "a block stands in prim_func '%s'; say @T.prim_func(s_tir=True)",
+                f->name);
   for (uint32_t i = 0; i < b->niters; i++) {
     const BlockIter *it = &b->iters[i];
     if (!it->value) {
@@ -171,6 +211,8 @@ static void check_block(Verifier *v, const PrimFunc *f, const Stmt *s) {
   }
   if (b->predicate) check_condition(v, s->span, b->predicate);
   VerifyScope scope = verify_enter(v);
+  bool opaque = b->niters == 0;
+  v->blocks += opaque ? 0 : 1;
   for (uint32_t i = 0; i < b->niters; i++) define_var(v, s->span, b->iters[i].var);
   for (uint32_t i = 0; i < b->nallocs; i++) define_buffer(v, s->span, b->allocs[i]);
   check_regions(v, s->span, b->reads, b->nreads);
@@ -178,9 +220,11 @@ static void check_block(Verifier *v, const PrimFunc *f, const Stmt *s) {
   for (uint32_t i = 0; i < b->nmatches; i++) {
     check_regions(v, s->span, &b->matches[i].source, 1);
     define_buffer(v, s->span, b->matches[i].target);
+    check_match(v, s->span, &b->matches[i]);
   }
   check_body(v, f, b->init);
   check_body(v, f, b->body);
+  v->blocks -= opaque ? 0 : 1;
   verify_leave(v, scope);
 }
 
@@ -195,6 +239,7 @@ static void check_loop(Verifier *v, const PrimFunc *f, const Stmt *s) {
   }
   VerifyScope scope = verify_enter(v);
   define_var(v, s->span, s->loop.var);
+  if (!s->loop.launch) map_setp(&v->loop_blocks, s->loop.var, (void *)(uintptr_t)(v->blocks + 1));
   check_stmt(v, f, s->loop.body);
   verify_leave(v, scope);
 }
@@ -258,6 +303,9 @@ static void check_stmt(Verifier *v, const PrimFunc *f, const Stmt *s) {
 
 void verify_primfunc(Verifier *v, const PrimFunc *f) {
   if (!f->check_well_formed) return;
+  if (f->is_private && attr_get(f->attrs, "global_symbol"))
+    verify_fail(v, f->span, "T12", "prim_func '%s' is private and can't have a global_symbol",
+                f->name);
   VerifyScope scope = verify_enter(v);
   for (uint32_t i = 0; i < f->nparams; i++)
     if (f->params[i]) define_var(v, f->span, f->params[i]);

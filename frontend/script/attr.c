@@ -184,6 +184,28 @@ const Attr *sema_attr_dict(Sema *s, const Tree *t) {
   return d;
 }
 
+/* Where the entry of a key stands among those of a dict that was read without error. */
+static uint32_t key_position(const Tree *dict, const char *key) {
+  uint32_t i = 0;
+  while (strcmp(dict->at[2 * i]->str, key) != 0) i++;
+  return i;
+}
+
+void sema_func_attr(Sema *s, const Tree *dict, const char *function, const Attr **attrs) {
+  const Attr *a = sema_attr_dict(s, dict);
+  if (!a) return;
+  for (uint32_t i = 0; i < a->n; i++) {
+    const Attr *old = attr_get(*attrs, a->keys[i]);
+    if (old && !attr_equal(old, a->items[i]))
+      sema_error(s, dict->at[2 * key_position(dict, a->keys[i])],
+                 "attribute '%s' of function '%s' is set already, to another value", a->keys[i],
+                 function);
+    else
+      *attrs = attr_with(s->m->arena, *attrs, a->keys[i], a->items[i]);
+  }
+  if (!*attrs) *attrs = a;
+}
+
 /* R.device(device_type=1, index=0) and its like: kept as written. */
 static const Attr *read_object(Sema *s, const Tree *t, const char *name) {
   const Attr **items = ARENA_ARRAY(s->m->arena, const Attr *, t->n ? t->n : 1);

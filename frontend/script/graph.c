@@ -335,6 +335,11 @@ static void assign(Sema *s, const Tree *t, const Tree *target, const Tree *annot
     s->allow_undefined = cast;
     type = sema_type(s, annot);
     s->allow_undefined = false;
+    if (cast && n->op == OP_MATCH_CAST && type->kind != SINFO_BAD && n->annot != type) {
+      sema_error(s, annot, "'%s' is annotated as %s but R.match_cast makes it %s", target->name,
+                 sema_type_text(s, type), sema_type_text(s, n->annot));
+      type = NULL;
+    }
   }
   if (n->sinfo->kind == SINFO_BAD && type && type->kind != SINFO_BAD) {
     /* the value failed: what is written is the best guess, but later errors stay silent */
@@ -523,11 +528,20 @@ static void finish_body(Sema *s, const Tree *def, BodyState *state);
 /* A local function: a closure bound to its name, visible in its own body. */
 static void read_local_function(Sema *s, const Tree *t) {
   const TreeDef *def = t->def;
+  Decoration deco;
+  bool ok = sema_decoration(s, t, &deco);
+  if (ok && deco.prim) sema_error(s, t, "a prim_func stands in a module, not in a function");
+  if (!ok || deco.prim) {
+    scope_bind(&s->scope, def->name, BIND_BAD, tree_span(s, t));
+    return;
+  }
   Sema inner = *s;
   Func *f = func_create(s->m, def->name, tree_span(s, t));
   f->name_span = (Span){s->file, def->name_begin, def->name_end};
   f->outer = s->f;
   f->is_private = true;
+  f->pure = deco.pure;
+  f->check_well_formed = deco.check;
   Node *n = node_create(s->f, OP_FUNC, NULL, 0, tree_span(s, t));
   n->local = f;
   n->name_span = f->name_span;
@@ -565,8 +579,7 @@ static void read_expression(Sema *s, const Tree *t, bool first) {
       sema_error(s, e, "R.func_attr takes one dict");
       return;
     }
-    const Attr *a = sema_attr_dict(s, e->at[0]);
-    if (a) s->f->attrs = a;
+    sema_func_attr(s, e->at[0], s->f->name, &s->f->attrs);
     return;
   }
   if (graph_is_call(e, "R", "output")) {
@@ -596,8 +609,8 @@ static void read_return(Sema *s, const Tree *t, BodyState *state) {
   if (t->b) {
     v = graph_operand(s, t->b);
   } else {
-    v = node_tuple(s->f, NULL, 0, tree_span(s, t));
-    if (!v->sinfo) node_infer(s->m, s->facts, v);
+    sema_error(s, t, "'return' needs a value; an empty result is R.tuple()");
+    v = graph_bad(s, t);
   }
   if (s->f->ret_annot) v = guard_operand(s, t->b ? t->b : t, v, s->f->ret_annot);
   Node *y = node_create(s->f, OP_YIELD, &v, 1, tree_span(s, t));
@@ -684,6 +697,7 @@ static void finish_body(Sema *s, const Tree *t, BodyState *state) {
   }
   const SInfo *have = f->body.yield->sinfo;
   if (!f->ret_annot) {
+    if (f->ret) return; /* it calls itself, and its result was taken for R.Any there */
     f->ret = have;
     erase_result(s, f);
     return;

@@ -202,12 +202,16 @@ static Node *read_subscript(Sema *s, const Tree *t) {
     return graph_bad(s, t);
   }
   int64_t n = v->sinfo->n;
-  if (i < -n || i >= n) {
-    sema_error(s, t->b, "index %lld is out of range for a tuple of %lld", (long long)i,
-               (long long)n);
+  if (i < 0 || i >= n) {
+    if (i < 0 && i >= -n)
+      sema_error(s, t->b, "the index of a tuple counts from its start: write %lld for %lld",
+                 (long long)(i + n), (long long)i);
+    else
+      sema_error(s, t->b, "index %lld is out of range for a tuple of %lld", (long long)i,
+                 (long long)n);
     return graph_bad(s, t);
   }
-  Node *x = node_tuple_get(s->f, v, i < 0 ? i + n : i, tree_span(s, t));
+  Node *x = node_tuple_get(s->f, v, i, tree_span(s, t));
   const Tree *args[1] = {t->a};
   return graph_finish(s, x, args);
 }

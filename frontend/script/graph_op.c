@@ -288,12 +288,22 @@ static void check_arity(Sema *s, const Tree *t, Node *n, const SInfoList *out) {
     results = 0;
     for (int32_t i = 0; i < l->n; i++) {
       results += l->at[i] == -1;
-      if (l->at[i] < -1 || l->at[i] >= (int64_t)args) {
+      bool twice = false;
+      for (int32_t k = 0; k < i; k++) twice |= l->at[i] >= 0 && l->at[k] == l->at[i];
+      if (!twice && l->at[i] >= -1 && l->at[i] < (int64_t)args) continue;
+      if (twice)
+        sema_error(s, t, "two results of R.%s overwrite argument %lld", node_op(n)->name,
+                   (long long)l->at[i]);
+      else
         sema_error(s, t, "inplace index %lld is no argument of R.%s", (long long)l->at[i],
                    node_op(n)->name);
-        n->sinfo = sinfo_bad(s->ctx);
-        return;
-      }
+      n->sinfo = sinfo_bad(s->ctx);
+      return;
+    }
+    if (results == (uint32_t)l->n) {
+      sema_error(s, t, "R.%s overwrites no argument; use R.call_tir", node_op(n)->name);
+      n->sinfo = sinfo_bad(s->ctx);
+      return;
     }
   }
   for (uint32_t i = 1; i < n->nin; i++) { /* a shape operand passes its dims as scalars */

@@ -21,6 +21,14 @@ void loop_bind_bad(Sema *s, const Tree *target) {
     scope_bind(&s->scope, target->name, BIND_BAD, tree_span(s, target));
 }
 
+bool loop_name_is_free(Sema *s, const Tree *target) {
+  Binding *old = scope_find_here(&s->scope, target->name);
+  if (!old || old->kind == BIND_BAD || old->kind == BIND_MODULE || old->undefined) return true;
+  sema_error(s, target, "'%s' is defined already in this scope", target->name);
+  diag_note(s->ctx->diags, old->span, "'%s' is defined here", target->name);
+  return false;
+}
+
 static Stmt *make_store(Sema *s, const Tree *t, Buffer *b, const Expr **idx, const Expr *value) {
   uint16_t lanes = b->dtype.lanes ? b->dtype.lanes : 1;
   if (b->ndim) lanes = (uint16_t)(lanes * idx[b->ndim - 1]->dtype.lanes);
@@ -35,10 +43,14 @@ static Stmt *make_store(Sema *s, const Tree *t, Buffer *b, const Expr **idx, con
                b->name);
     return NULL;
   }
-  if (value->kind == EXPR_INT && value->dtype.lanes == 1 && lanes == 1 && dtype_is_int(d))
-    value = expr_int(s->ctx, d, dtype_wrap(d, value->i));
-  else if (value->kind == EXPR_INT && lanes == 1 && dtype_is_float(d) &&
-           !dtype_is_bool(value->dtype))
+  if (value->kind == EXPR_INT && lanes == 1 && dtype_is_int(d)) {
+    if (dtype_wrap(d, value->i) != value->i) {
+      sema_error(s, t, "%lld does not fit %s", (long long)value->i, dtype_name(d));
+      return NULL;
+    }
+    value = expr_int(s->ctx, d, value->i);
+  } else if (value->kind == EXPR_INT && lanes == 1 && dtype_is_float(d) &&
+             !dtype_is_bool(value->dtype))
     value = expr_float(s->ctx, d, (double)value->i);
   else if (value->kind == EXPR_FLOAT && lanes == 1 && dtype_is_float(d))
     value = expr_float(s->ctx, d, value->f);
@@ -86,6 +98,7 @@ static Stmt *read_vstore(Sema *s, const Tree *t) {
 }
 
 static Stmt *make_let(Sema *s, const Tree *t, const Tree *target, const Expr *value) {
+  loop_name_is_free(s, target);
   Var *v = var_create(s->ctx, target->name, value->dtype);
   v->span = tree_span(s, target);
   scope_bind(&s->scope, target->name, BIND_VAR, v->span)->var = v;
@@ -98,12 +111,17 @@ static Stmt *make_scalar(Sema *s, const Tree *t, const Tree *target, const Expr 
                          bool declares) {
   Arena *a = s->m->arena;
   Binding *old = scope_find(&s->scope, target->name);
-  bool visible = old && !old->hidden && old->kind == BIND_BUFFER && old->buffer->ndim == 0;
+  const Buffer *held = old && !old->hidden && old->kind == BIND_BUFFER ? old->buffer : NULL;
   const Expr **none = ARENA_ARRAY(a, const Expr *, 1);
-  if (visible && !declares) return make_store(s, t, old->buffer, none, value);
+  if (held && held->ndim == 0 && !declares) return make_store(s, t, old->buffer, none, value);
+  if (held && held->ndim == 1 && expr_is_int(held->shape[0], 1)) { /* its only element is meant */
+    none[0] = expr_lit(s->ctx, held->shape[0]->dtype, 0);
+    return make_store(s, t, old->buffer, none, value);
+  }
   bool plain = dtype_known(value->dtype) && value->dtype.code != DTYPE_HANDLE;
   if (!plain || (uintptr_t)map_getp(&s->loop->assigned, target->name) < 2)
     return make_let(s, t, target, value);
+  loop_name_is_free(s, target);
   Buffer *b = buffer_create(s->ctx, target->name, value->dtype, NULL, 0, "local");
   b->span = tree_span(s, target);
   scope_bind(&s->scope, target->name, BIND_BUFFER, b->span)->buffer = b;
@@ -401,7 +419,7 @@ static Stmt *read_with(Sema *s, const Tree *t) {
 /* ---- the rest ---- */
 
 static Stmt *read_assert(Sema *s, const Tree *t) {
-  const Expr *cond = sema_condition(s, t->a);
+  const Expr *cond = sema_bool(s, t->a);
   if (!cond) return NULL;
   const char *kind = "RuntimeError";
   const Tree *m = t->b;
@@ -436,9 +454,10 @@ static Stmt *read_expression(Sema *s, const Tree *t, bool first) {
   if (m) {
     if (loop_block_call(s, e, m)) return NULL;
     if (strcmp(m, "func_attr") == 0) {
-      const Attr *d = e->n == 1 ? sema_attr_dict(s, e->at[0]) : NULL;
-      if (e->n != 1) sema_error(s, e, "T.func_attr takes one dict");
-      if (d) s->prim->attrs = d;
+      if (e->n != 1)
+        sema_error(s, e, "T.func_attr takes one dict");
+      else
+        sema_func_attr(s, e->at[0], s->prim->name, &s->prim->attrs);
       return NULL;
     }
     if (strcmp(m, "evaluate") == 0 && e->n == 1) {
@@ -542,6 +561,7 @@ static Stmt *read_statement(Sema *s, const Tree *t, bool first) {
     Stmt *x = ARENA_NEW(a, Stmt);
     x->kind = STMT_RETURN;
     x->span = tree_span(s, t);
+    if (!t->b) sema_error(s, t, "'return' needs a value");
     if (!t->b || tree_is_none(t->b)) return x;
     x->ret = sema_expr(s, t->b);
     if (!x->ret) return NULL;
@@ -554,10 +574,12 @@ static Stmt *read_statement(Sema *s, const Tree *t, bool first) {
     return x;
   }
   case TREE_BLOCK: return loop_statements(s, t);
-  case TREE_AUGMENT:
-    sema_error(s, t, "augmented assignment is not supported; write A[i] = A[i] %s ...",
-               tree_op_text(t->op));
-    return NULL;
+  case TREE_AUGMENT: { /* A[i] += x is A[i] = A[i] + x */
+    Tree value = {.kind = TREE_BINARY, .op = t->op, .begin = t->begin, .end = t->end};
+    value.a = t->a;
+    value.b = t->b;
+    return read_assign(s, t, t->a, &value);
+  }
   default: sema_error(s, t, "%s is not allowed in a prim_func", tree_describe(t)); return NULL;
   }
 }

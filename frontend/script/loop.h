@@ -9,6 +9,7 @@ typedef struct BlockState {
   struct BlockState *outer;
   SBlock *block;
   bool is_root;
+  bool is_implied; /* the root, not written out: it has no T.reads and the like */
   VEC(BlockIter) iters;
   VEC(Buffer *) allocs;
   VEC(MatchRegion) matches;
@@ -34,6 +35,8 @@ const Expr *expr_read_choice(Sema *s, const Tree *t, const Tree *cond, const Tre
 
 /* T.int64 and its like; handles are none. */
 bool loop_scalar_type(Sema *s, const Tree *t, DType *d);
+/* Refuses a new buffer or variable under the name of one that the same scope holds. */
+bool loop_name_is_free(Sema *s, const Tree *target);
 /* Binds the names of a target whose value failed, so that their uses stay silent. */
 void loop_bind_bad(Sema *s, const Tree *target);
 Stmt *loop_read_for(Sema *s, const Tree *t);

@@ -48,10 +48,7 @@ static void add_axis(Sema *s, const Tree *target, IterKind kind, Range dom, cons
   }
   Var *v = var_create(s->ctx, target->name, d);
   v->span = tree_span(s, target);
-  Binding *old = scope_find(&s->scope, target->name);
-  for (uint32_t i = 0; i < b->iters.n; i++)
-    if (old && old->var == b->iters.at[i].var)
-      sema_error(s, target, "duplicate axis '%s'", target->name);
+  loop_name_is_free(s, target);
   scope_bind(&s->scope, target->name, BIND_VAR, v->span)->var = v;
   BlockIter it = {v, kind, dom, value, written};
   vec_push(s->arena, &b->iters, it);
@@ -172,8 +169,8 @@ bool loop_block_call(Sema *s, const Tree *call, const char *name) {
   bool attr = strcmp(name, "sblock_attr") == 0 || strcmp(name, "block_attr") == 0;
   if (!reads && !writes && !where && !attr) return false;
   BlockState *b = s->loop->block;
-  if (!b) {
-    sema_error(s, call, "T.%s stands in a block", name);
+  if (!b || b->is_implied) {
+    sema_error(s, call, "T.%s stands in a block, with T.sblock(...):", name);
     return true;
   }
   if (reads || writes) {
@@ -187,14 +184,19 @@ bool loop_block_call(Sema *s, const Tree *call, const char *name) {
   if (where) {
     const Expr *e = sema_condition(s, call->at[0]);
     if (!e) return true;
-    const Expr *old = b->block->predicate;
-    b->block->predicate = old ? expr_binary(s->ctx, EXPR_AND, old, e) : e;
+    if (b->block->predicate) sema_error(s, call, "T.where stands twice in one block");
+    b->block->predicate = e;
   } else {
     const Attr *a = sema_attr_dict(s, call->at[0]);
     if (!a) return true;
     const Attr *old = b->block->annotations;
-    for (uint32_t i = 0; old && i < old->n; i++)
+    for (uint32_t i = 0; old && i < old->n; i++) {
+      const Attr *again = attr_get(a, old->keys[i]);
+      if (again && !attr_equal(again, old->items[i]))
+        sema_error(s, call->at[0], "attribute '%s' of this block is set already, to another value",
+                   old->keys[i]);
       a = attr_with(s->m->arena, a, old->keys[i], old->items[i]);
+    }
     b->block->annotations = a;
   }
   return true;
@@ -227,6 +229,8 @@ Stmt *loop_read_block(Sema *s, const Tree *with, const Tree *call) {
     else
       sema_error(s, a, "a block has a name and nothing else");
   }
+  if (with->at[0]->kind == TREE_WITH_ITEM && with->at[0]->b)
+    sema_error(s, with->at[0]->b, "a block is no value: it can't be named by 'as'");
   if (no_realize) sema_error(s, call, "'no_realize' is not supported");
   l->block = &b;
   uint32_t depth = l->depth;

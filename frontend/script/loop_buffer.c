@@ -236,6 +236,7 @@ static void bind_buffer(Sema *s, const Tree *target, Buffer *b) {
     scope_bind(&s->scope, target->name, BIND_BAD, span);
     return;
   }
+  loop_name_is_free(s, target);
   b->span = span;
   scope_bind(&s->scope, target->name, BIND_BUFFER, span)->buffer = b;
 }

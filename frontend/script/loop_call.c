@@ -91,6 +91,10 @@ static const Expr *read_typed(Sema *s, const Tree *t, DType d) {
       return d.lanes > 1 ? expr_broadcast(c, e, d.lanes) : e;
     }
   }
+  if (a->kind == TREE_STR) {
+    sema_error(s, a, "expected a number for %s but got a string", dtype_name(d));
+    return NULL;
+  }
   const Expr *e = sema_expr(s, a);
   if (!e) return NULL;
   return sema_convert(s, e, d);
@@ -201,10 +205,27 @@ const Expr *sema_condition(Sema *s, const Tree *t) {
   return NULL;
 }
 
+const Expr *sema_bool(Sema *s, const Tree *t) {
+  const Expr *e = sema_expr(s, t);
+  if (!e || dtype_is_bool(e->dtype)) return e;
+  sema_error(s, t, "a condition must be bool but got %s", dtype_name(e->dtype));
+  return NULL;
+}
+
+/* T.Select, T.Add and their like convert nothing: both operands have one dtype. */
+static bool want_one_dtype(Sema *s, const Tree *t, const Expr *a, const Expr *b) {
+  if (dtype_eq(dtype_scalar(a->dtype), dtype_scalar(b->dtype))) return true;
+  sema_error(s, t, "%s needs two values of one dtype but got %s and %s", tree_dotted(s->ctx, t->a),
+             arena_printf(s->arena, "%s", dtype_name(a->dtype)), dtype_name(b->dtype));
+  return false;
+}
+
 const Expr *expr_read_choice(Sema *s, const Tree *t, const Tree *cond, const Tree *x, const Tree *y,
                              bool lazy) {
-  const Expr *c = sema_condition(s, cond), *a = sema_expr(s, x), *b = sema_expr(s, y);
-  if (!c || !a || !b || !sema_match_types(s, t, &a, &b)) return NULL;
+  const Expr *c = sema_bool(s, cond), *a = sema_expr(s, x), *b = sema_expr(s, y);
+  if (!c || !a || !b) return NULL;
+  if (!lazy && !want_one_dtype(s, t, a, b)) return NULL;
+  if (!sema_match_types(s, t, &a, &b)) return NULL;
   if (lazy && c->dtype.lanes != 1) {
     sema_error(s, cond, "the condition of T.if_then_else must be a scalar");
     return NULL;
@@ -319,7 +340,9 @@ static const Expr *read_t_call(Sema *s, const Tree *t, const char *name) {
     if (strcmp(name, binary_functions[i].name) != 0) continue;
     if (!want_args(s, t, 2, 2)) return NULL;
     const Expr *a = sema_expr(s, t->at[0]), *b = sema_expr(s, t->at[1]);
-    return expr_make_binary(s, t, binary_functions[i].kind, isupper((unsigned char)*name), a, b);
+    bool written = isupper((unsigned char)*name); /* as a node: nothing is folded or converted */
+    if (a && b && written && !want_one_dtype(s, t, a, b)) return NULL;
+    return expr_make_binary(s, t, binary_functions[i].kind, written, a, b);
   }
   if (strcmp(name, "Cast") == 0 || strcmp(name, "cast") == 0) {
     if (!want_args(s, t, 2, 2)) return NULL;

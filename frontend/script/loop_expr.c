@@ -365,8 +365,12 @@ const Expr *sema_dim(Sema *s, const Tree *t) {
     sema_error(s, t, "a dim must be an integer but got %s", dtype_name(e->dtype));
     return NULL;
   }
-  if (!s->tir) e = e->kind == EXPR_INT ? expr_i64(s->ctx, e->i) : sema_convert(s, e, DT_I64);
-  return e;
+  if (s->tir) return e;
+  if (e->kind == EXPR_INT) return expr_i64(s->ctx, e->i);
+  if (dtype_eq(e->dtype, DT_I64)) return e;
+  sema_error(s, t, "a dim is an int64 but this is %s; write T.Cast(\"int64\", ...)",
+             dtype_name(e->dtype));
+  return NULL;
 }
 
 bool sema_is_prim(Sema *s, const Tree *t) {

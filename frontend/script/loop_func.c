@@ -9,21 +9,20 @@
 
 /* ---- signatures ---- */
 
-static bool holds_block(const Tree *t) {
+/* Does a body hold `with T.<name>(...):`? */
+static bool holds_block(const Tree *t, const char *name) {
   switch ((TreeKind)t->kind) {
   case TREE_WITH:
     for (uint32_t i = 0; i + 1 < t->n; i++)
-      if (t->at[i]->kind == TREE_WITH_ITEM &&
-          (graph_is_call(t->at[i]->a, "T", "block") || graph_is_call(t->at[i]->a, "T", "sblock")))
-        return true;
-    return holds_block(t->at[t->n - 1]);
+      if (t->at[i]->kind == TREE_WITH_ITEM && graph_is_call(t->at[i]->a, "T", name)) return true;
+    return holds_block(t->at[t->n - 1], name);
   case TREE_BLOCK:
     for (uint32_t i = 0; i < t->n; i++)
-      if (holds_block(t->at[i])) return true;
+      if (holds_block(t->at[i], name)) return true;
     return false;
-  case TREE_FOR: return holds_block(t->at[2]);
-  case TREE_WHILE: return holds_block(t->at[1]);
-  case TREE_IF: return holds_block(t->at[1]) || (t->at[2] && holds_block(t->at[2]));
+  case TREE_FOR: return holds_block(t->at[2], name);
+  case TREE_WHILE: return holds_block(t->at[1], name);
+  case TREE_IF: return holds_block(t->at[1], name) || (t->at[2] && holds_block(t->at[2], name));
   default: return false;
   }
 }
@@ -151,7 +150,7 @@ void loop_declare(Sema *s, Decl *d) {
   s->prim = f;
   s->loop = &l;
   s->tir = true;
-  f->s_tir |= holds_block(def->body);
+  f->s_tir |= holds_block(def->body, "block"); /* the earlier dialect does not say it */
   scope_init(&s->scope, s->arena);
   scope_push(&s->scope);
   if (def->n_params < 4096) check_duplicates(s, def);
@@ -225,7 +224,7 @@ static const Tree *written_root(const Tree *body, const Tree **call) {
 void loop_body(Sema *s, Decl *d) {
   PrimFunc *f = d->prim;
   const Tree *body = d->tree->def->body;
-  LoopState l = {.f = f, .has_blocks = holds_block(body)};
+  LoopState l = {.f = f, .has_blocks = holds_block(body, "block") || holds_block(body, "sblock")};
   map_init(&l.loops, s->arena);
   map_init(&l.assigned, s->arena);
   count_assigned(&l.assigned, body);
@@ -241,7 +240,7 @@ void loop_body(Sema *s, Decl *d) {
     b->buffer = old->buffer;
     b->var = old->var;
   }
-  BlockState root = {.is_root = true};
+  BlockState root = {.is_root = true, .is_implied = true};
   root.block = ARENA_NEW(s->m->arena, SBlock);
   root.block->name = "root";
   if (f->s_tir) l.block = &root;
@@ -252,6 +251,9 @@ void loop_body(Sema *s, Decl *d) {
     head.n--;
     Stmt *parts[2] = {loop_statements(s, &head), NULL};
     root.block->written = parts[0]->kind == STMT_SEQ && !parts[0]->seq.n && !root.allocs.n;
+    root.is_implied = !root.block->written;
+    if (root.block->written && written->at[0]->b)
+      sema_error(s, written->at[0]->b, "a block is no value: it can't be named by 'as'");
     parts[1] = root.block->written ? loop_statements(s, written->at[1])
                                    : loop_read_block(s, written, call);
     stmt = stmt_seq(s->m->arena, parts, 2);

@@ -111,14 +111,18 @@ static Span def_span(const Sema *s, const Tree *t) {
 
 /* ---- bodies ---- */
 
+/* A step for one function; an error marks it broken. */
+static void run(Sema *s, Decl *d, void (*step)(Sema *s, Decl *d)) {
+  uint32_t errors = diags_errors(s->ctx->diags);
+  Sema inner = *s;
+  step(&inner, d);
+  if (diags_errors(s->ctx->diags) != errors) module_find(s->m, d->name)->broken = true;
+}
+
 static void run_body(Sema *s, Decl *d) {
   if (d->state != DECL_NEW) return;
   d->state = DECL_RUNNING;
-  Sema inner = *s;
-  if (d->prim)
-    loop_body(&inner, d);
-  else
-    graph_body(&inner, d);
+  run(s, d, d->prim ? loop_body : graph_body);
   d->state = DECL_DONE;
 }
 
@@ -128,9 +132,7 @@ void sema_require_body(Sema *s, const char *name) {
   if (d->state == DECL_NEW) {
     run_body(s, d);
   } else if (d->state == DECL_RUNNING && !d->func->ret) {
-    diag_error(s->ctx->diags, decl_span(s, d),
-               "function '%s' calls itself: it needs a return annotation", name);
-    d->func->ret = sinfo_bad(s->ctx);
+    d->func->ret = sinfo_object(s->ctx); /* a recursive call before the result is known */
   }
 }
 
@@ -146,11 +148,6 @@ static bool read_flag(Sema *s, const Tree *t, bool *out) {
   *out = v != 0;
   return true;
 }
-
-typedef struct {
-  bool relax, prim;
-  bool is_private, pure, s_tir, check;
-} Decoration;
 
 static void read_flags(Sema *s, const Tree *call, Decoration *d) {
   static const char *const relax_names[] = {"private", "pure", "check_well_formed"};
@@ -180,7 +177,7 @@ static void read_flags(Sema *s, const Tree *call, Decoration *d) {
   }
 }
 
-static bool read_decorators(Sema *s, const Tree *t, Decoration *d) {
+bool sema_decoration(Sema *s, const Tree *t, Decoration *d) {
   static const char *const known[] = {"R.function", "T.prim_func", "I.ir_module"};
   const TreeDef *def = t->def;
   Span name = {s->file, def->name_begin, def->name_end};
@@ -227,7 +224,7 @@ static void declare_function(Sema *s, const Tree *t) {
   const TreeDef *def = t->def;
   Decoration d;
   Span name = {s->file, def->name_begin, def->name_end};
-  if (!read_decorators(s, t, &d)) {
+  if (!sema_decoration(s, t, &d)) {
     s->broken = true;
     return;
   }
@@ -267,6 +264,13 @@ static void read_extern(Sema *s, const Tree *t) {
     module_add_extern(s->m, t->at[0]->name, call->at[0]->str, si);
 }
 
+/* I.module_attrs({...}), I.module_global_infos({...}): each once. */
+static void read_module_dict(Sema *s, const Tree *call, const Attr **out) {
+  if (*out && (*out)->n) sema_error(s, call, "a module has one I.%s", call->a->name);
+  const Attr *a = sema_attr_dict(s, call->at[0]);
+  if (!*out || !(*out)->n) *out = a;
+}
+
 static void read_class_statement(Sema *s, const Tree *t, bool first) {
   switch ((TreeKind)t->kind) {
   case TREE_BAD: s->broken = true; return;
@@ -279,11 +283,11 @@ static void read_class_statement(Sema *s, const Tree *t, bool first) {
   case TREE_EXPR:
     if (first && t->b->kind == TREE_STR) return;
     if (graph_is_call(t->b, "I", "module_attrs") && t->b->n == 1) {
-      s->m->attrs = sema_attr_dict(s, t->b->at[0]);
+      read_module_dict(s, t->b, &s->m->attrs);
       return;
     }
     if (graph_is_call(t->b, "I", "module_global_infos") && t->b->n == 1) {
-      s->m->global_infos = sema_attr_dict(s, t->b->at[0]);
+      read_module_dict(s, t->b, &s->m->global_infos);
       return;
     }
     break;
@@ -387,13 +391,14 @@ static void read_file(Sema *s, const Tree *root) {
                "the file holds no module (@I.ir_module) and no function (@R.function)");
 }
 
+static void declare(Sema *s, Decl *d) {
+  run(s, d, d->prim ? loop_declare : graph_declare);
+}
+
 static void each_decl(Sema *s, bool prims, void (*fn)(Sema *s, Decl *d)) {
   module_each(s->m, g) {
     Decl *d = strmap_get(&s->decls, g->name);
-    if (d && (d->prim != NULL) == prims && !diags_full(s->ctx->diags)) {
-      Sema inner = *s;
-      fn(&inner, d);
-    }
+    if (d && (d->prim != NULL) == prims && !diags_full(s->ctx->diags)) fn(s, d);
   }
 }
 
@@ -411,10 +416,11 @@ Module *script_parse(Context *c, uint32_t file) {
   strmap_init(&s.decls, scratch);
   scope_init(&s.scope, scratch);
   read_file(&s, root);
-  each_decl(&s, true, loop_declare);
+  each_decl(&s, true, declare);
   each_decl(&s, true, run_body);
-  each_decl(&s, false, graph_declare);
+  each_decl(&s, false, declare);
   each_decl(&s, false, run_body);
+  if (s.broken || diags_full(c->diags)) module_each(s.m, g) g->broken = true;
   metadata_release(&s);
   arena_free(scratch);
   return s.m;

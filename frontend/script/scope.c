@@ -33,6 +33,7 @@ Binding *scope_bind(Scope *s, const char *name, BindKind kind, Span span) {
   b->name = name;
   b->kind = kind;
   b->span = span;
+  b->level = s->levels.n;
   Binding *old = map_getp(&s->by_name, name);
   b->shadowed = old && !old->hidden ? old : NULL;
   map_setp(&s->by_name, name, b);
@@ -42,6 +43,11 @@ Binding *scope_bind(Scope *s, const char *name, BindKind kind, Span span) {
 
 Binding *scope_find(const Scope *s, const char *name) {
   return map_getp(&s->by_name, name);
+}
+
+Binding *scope_find_here(const Scope *s, const char *name) {
+  Binding *b = scope_find(s, name);
+  return b && !b->hidden && b->level == s->levels.n ? b : NULL;
 }
 
 const char *scope_nearest(const Scope *s, const char *name) {

@@ -23,6 +23,7 @@ typedef struct Binding {
   BindKind kind;
   bool hidden;       /* its scope is closed */
   bool undefined;    /* a symbolic variable that was declared, but that nothing has defined yet */
+  uint32_t level;    /* how many scopes are open where it stands */
   const char *where; /* hidden: "the dataflow block" ... */
   Span span;
   Node *node;
@@ -46,6 +47,8 @@ void scope_pop(Scope *s, const char *where);
 Binding *scope_bind(Scope *s, const char *name, BindKind kind, Span span);
 /* The visible or hidden binding of a name, or NULL. */
 Binding *scope_find(const Scope *s, const char *name);
+/* The binding of a name that the innermost scope itself made, or NULL. */
+Binding *scope_find_here(const Scope *s, const char *name);
 /* The nearest visible name, or NULL. */
 const char *scope_nearest(const Scope *s, const char *name);
 

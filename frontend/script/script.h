@@ -5,9 +5,9 @@
 #include "ir/module.h"
 
 /* Parses and analyses a registered file. Errors go to the context's diagnostics; a module that
- * comes back after an error (diags_errors > 0) is incomplete and fit for nothing. NULL when there
- * is no module to speak of. A file that holds a single function without a class gives a module
- * with `lone` set. */
+ * comes back after an error (diags_errors > 0) is incomplete: its functions without `broken` may be
+ * verified, nothing else. NULL when there is no module to speak of. A file that holds a single
+ * function without a class gives a module with `lone` set. */
 Module *script_parse(Context *c, uint32_t file);
 
 #endif

@@ -71,6 +71,14 @@ static inline Span decl_span(const Sema *s, const Decl *d) {
 #define sema_error(s, t, ...) diag_error((s)->ctx->diags, tree_span((s), (t)), __VA_ARGS__)
 #define sema_note(s, t, ...) diag_note((s)->ctx->diags, tree_span((s), (t)), __VA_ARGS__)
 
+/* What the decorator of a function says. */
+typedef struct {
+  bool relax, prim; /* @R.function or @T.prim_func */
+  bool is_private, pure, s_tir, check;
+} Decoration;
+/* Reads the decorators of a TREE_DEF; false after an error. */
+bool sema_decoration(Sema *s, const Tree *t, Decoration *d);
+
 /* Is `t` the dotted name `ns`.something? Gives "something" ("nn.relu"), NULL otherwise. */
 const char *sema_member(Sema *s, const Tree *t, char ns);
 /* Looks a name up and reports when it is unknown, hidden or undefined. NULL after an error, and for
@@ -88,6 +96,8 @@ bool tree_const_int(const Tree *t, int64_t *out);    /* 3, -3, True */
 bool tree_const_float(const Tree *t, double *out);   /* numbers, "inf", "-inf", "nan" */
 bool sema_dtype(Sema *s, const Tree *t, DType *out); /* a string; reports */
 const Attr *sema_attr(Sema *s, const Tree *t);       /* NULL after an error */
+/* R.func_attr({...}) and T.func_attr({...}): adds to the attributes that are there. */
+void sema_func_attr(Sema *s, const Tree *dict, const char *function, const Attr **attrs);
 /* {"key": value, ...} */
 const Attr *sema_attr_dict(Sema *s, const Tree *t);
 /* Arguments of R.<op>(...) that are attributes: sets the field of `attrs` from a tree. */
@@ -98,6 +108,8 @@ bool sema_op_attr(Sema *s, const OpInfo *op, const AttrField *field, const Tree 
 const Expr **sema_indices(Sema *s, const Tree *t, const Buffer *b);
 /* A bool; integers compare with 0. */
 const Expr *sema_condition(Sema *s, const Tree *t);
+/* The same where only a bool will do. */
+const Expr *sema_bool(Sema *s, const Tree *t);
 const Expr *sema_expr(Sema *s, const Tree *t);
 /* Integers as int64 (shapes of Relax). */
 const Expr *sema_dim(Sema *s, const Tree *t);

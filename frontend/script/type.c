@@ -1,5 +1,6 @@
 /* Annotations: R.Tensor((n, 4), dtype="float32"), R.Tuple(...), T.int64 ... to struct info. */
 #include "frontend/script/sema.h"
+#include <stdlib.h>
 
 const char *sema_type_text(Sema *s, const SInfo *si) {
   Text t = {0};
@@ -120,6 +121,36 @@ static bool read_ndim(Sema *s, const Tree *t, int32_t *out) {
   return true;
 }
 
+/* The kind of target that an entry of the global infos names, as in "llvm:0"; NULL when it can't be
+ * told from the text. */
+static const char *vdevice_kind(const Attr *a) {
+  const Attr *target = a->kind == ATTR_CALL && a->n ? a->items[0] : NULL;
+  if (target && target->kind == ATTR_DICT) return attr_get_str(target, "kind", NULL);
+  return target && target->kind == ATTR_STR ? target->s : NULL;
+}
+
+/* Does the module declare the device that "llvm:0:global" names: number 0 of kind llvm? */
+static bool has_vdevice(Sema *s, const Tree *t, const char *name) {
+  const Attr *l = attr_get(s->m->global_infos, "vdevice");
+  if (!l || l->kind != ATTR_LIST || !l->n) {
+    sema_error(s, t,
+               "the module declares no vdevice; write I.module_global_infos({\"vdevice\": "
+               "[I.vdevice(\"llvm\")]}) at its top");
+    return false;
+  }
+  size_t n = strcspn(name, ":");
+  long index = name[n] ? strtol(name + n + 1, NULL, 10) : 0;
+  bool any = n == strlen("vdevice") && strncmp(name, "vdevice", n) == 0;
+  long count = 0;
+  for (uint32_t i = 0; i < l->n; i++) {
+    const char *kind = vdevice_kind(l->items[i]);
+    count += any || !kind || (strncmp(kind, name, n) == 0 && (!kind[n] || kind[n] == ' '));
+  }
+  if (index >= 0 && index < count) return true;
+  sema_error(s, t, "the module has no vdevice '%s': it declares %ld of this kind", name, count);
+  return false;
+}
+
 static const SInfo *read_tensor(Sema *s, const Tree *t) {
   static const char *const names[] = {"shape", "dtype", "vdevice", "ndim"};
   const Tree *slot[4] = {0};
@@ -167,6 +198,7 @@ static const SInfo *read_tensor(Sema *s, const Tree *t) {
       sema_error(s, slot[2], "vdevice must be a string such as \"llvm:0:global\"");
       return bad;
     }
+    if (!has_vdevice(s, slot[2], slot[2]->str)) return bad;
     si = sinfo_with_vdevice(s->ctx, si, strpool_intern(s->ctx->strings, slot[2]->str, slot[2]->n));
   }
   return si;

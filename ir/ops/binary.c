@@ -23,6 +23,10 @@ static const SInfo *of_both(InferCtx *ic, const Node *n, const SInfo *a, const S
     if (!infer_broadcast(ic, n, a, b, &dims, &ndim)) return NULL;
     r = infer_tensor(ic, dims, ndim, d);
   }
+  if (a->vdevice && b->vdevice && strcmp(a->vdevice, b->vdevice) != 0)
+    return infer_error(ic, n, 1,
+                       "operands must live on one device but '%s' is on '%s' and '%s' on '%s'",
+                       infer_arg_name(ic, n, 0), a->vdevice, infer_arg_name(ic, n, 1), b->vdevice);
   const char *dev = a->vdevice ? a->vdevice : b->vdevice;
   return dev ? sinfo_with_vdevice(ic->c, r, dev) : r;
 }

@@ -18,8 +18,15 @@ const SInfo *infer_out_ty(InferCtx *ic, Node *n) {
   if (!l || l->n == 0) return infer_error(ic, n, -1, "out_ty is missing");
   for (int32_t i = 0; i < l->n; i++)
     if (l->at[i]->kind == SINFO_BAD) return sinfo_bad(ic->c);
+  bool allocates = n->op != OP_call_dps_packed && n->op != OP_call_py_func;
+  for (int32_t i = 0; allocates && i < l->n; i++) {
+    const SInfo *s = l->at[i];
+    if (s->kind == SINFO_TENSOR && (!s->dims || !dtype_known(s->dtype)))
+      return infer_error(ic, n, -1, "out_ty must state the %s of result %d, which is allocated: %s",
+                         s->dims ? "dtype" : "shape", i, infer_type_text(ic, s));
+  }
   OpId callee = node_in(n, 0)->op;
-  if (n->op != OP_call_dps_packed && n->op != OP_call_py_func && callee != OP_GLOBAL)
+  if (allocates && callee != OP_GLOBAL)
     return infer_error(ic, n, 0, "the callee must be a prim_func of the module");
   return of_list(ic, l);
 }
@@ -41,4 +48,13 @@ const SInfo *infer_ty_args(InferCtx *ic, Node *n) {
     return sinfo_object(ic->c);
   }
   return of_list(ic, l);
+}
+
+const SInfo *infer_assert_op(InferCtx *ic, Node *n) {
+  const SInfo *s = node_in(n, 0)->sinfo;
+  bool scalar = s->kind == SINFO_PRIM || (s->kind == SINFO_TENSOR && s->ndim <= 0);
+  if (scalar && (!dtype_known(s->dtype) || dtype_is_bool(s->dtype)))
+    return sinfo_tuple(ic->c, NULL, 0);
+  return infer_error(ic, n, 0, "a condition is a bool scalar but this is %s",
+                     infer_type_text(ic, s));
 }

@@ -150,7 +150,6 @@ static Map bind_params(InferCtx *ic, const Node *n, const SInfo *f, Map *scope) 
 
 const SInfo *infer_CALL(InferCtx *ic, Node *n) {
   const SInfo *f = node_in(n, 0)->sinfo;
-  if (f->kind == SINFO_OBJECT) return sinfo_object(ic->c);
   if (f->kind != SINFO_CALLABLE)
     return infer_error(ic, n, 0, "only a function can be called, but this is %s",
                        infer_type_text(ic, f));
