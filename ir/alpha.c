@@ -45,11 +45,14 @@ static bool same_buffer(Pairs *p, const Buffer *a, const Buffer *b) {
   if (known) return true;
   if (!dtype_eq(a->dtype, b->dtype) || a->ndim != b->ndim || a->align != b->align ||
       strcmp(a->scope, b->scope) != 0 || !a->strides != !b->strides ||
-      !a->elem_offset != !b->elem_offset || !a->data != !b->data)
+      !a->elem_offset != !b->elem_offset || !a->data != !b->data ||
+      !a->offset_var != !b->offset_var || a->offset_factor != b->offset_factor ||
+      !same_text(a->layout, b->layout) || !same_text(a->extra, b->extra))
     return false;
   return same_exprs(p, a->shape, b->shape, a->ndim) &&
          (!a->strides || same_exprs(p, a->strides, b->strides, a->ndim)) &&
          (!a->elem_offset || same_expr(p, a->elem_offset, b->elem_offset)) &&
+         (!a->offset_var || same_var(p, a->offset_var, b->offset_var)) &&
          (!a->data || same_var(p, a->data, b->data));
 }
 
@@ -155,7 +158,9 @@ static bool same_stmt(Pairs *p, const Stmt *a, const Stmt *b) {
   case STMT_EVAL: return same_expr(p, a->eval, b->eval);
   case STMT_ALLOC:
   case STMT_DECL:
-    return same_buffer(p, a->alloc.buf, b->alloc.buf) &&
+    return same_expr(p, a->alloc.data, b->alloc.data) &&
+           same_buffer(p, a->alloc.buf, b->alloc.buf) && same_text(a->alloc.view, b->alloc.view) &&
+           same_text(a->alloc.args, b->alloc.args) &&
            attr_equal(a->alloc.annotations, b->alloc.annotations);
   case STMT_RETURN: return same_expr(p, a->ret, b->ret);
   case STMT_BREAK:

@@ -127,9 +127,9 @@ static const char *value_words(const Value *v) {
 }
 
 static bool check_value(Frame *f, const SInfo *s, const Value *v, Span span, const char *what) {
-  static const int kinds[] = {
-      [SINFO_TENSOR] = VALUE_TENSOR, [SINFO_SHAPE] = VALUE_SHAPE,   [SINFO_PRIM] = VALUE_PRIM,
-      [SINFO_TUPLE] = VALUE_TUPLE,   [SINFO_CALLABLE] = VALUE_FUNC, [SINFO_STRING] = VALUE_STR};
+  static const int kinds[] = {[SINFO_TENSOR] = VALUE_TENSOR, [SINFO_SHAPE] = VALUE_SHAPE,
+                              [SINFO_PRIM] = VALUE_PRIM,     [SINFO_TUPLE] = VALUE_TUPLE,
+                              [SINFO_CALLABLE] = VALUE_FUNC, [SINFO_STRING] = VALUE_STR};
   if (s->kind == SINFO_OBJECT || s->kind == SINFO_BAD) return true;
   if (v->kind == VALUE_NONE && sinfo_is_void(s)) return true;
   if ((int)v->kind != kinds[s->kind]) {

@@ -185,8 +185,7 @@ typedef double (*FloatFn)(Machine *, const Code *);
 typedef struct {
   FloatFn any, f32, f64;
 } FloatFns;
-#define FLOAT_FNS(name)                                                                            \
-  { name##_fx, name##_f32, name##_f64 }
+#define FLOAT_FNS(name) {name##_fx, name##_f32, name##_f64}
 
 /* ---- integer arithmetic ---- */
 
@@ -218,8 +217,7 @@ typedef int64_t (*IntFn)(Machine *, const Code *);
 typedef struct {
   IntFn any, i32, i64;
 } IntFns;
-#define INT_FNS(name)                                                                              \
-  { name##_ix, name##_i32, name##_i64 }
+#define INT_FNS(name) {name##_ix, name##_i32, name##_i64}
 
 static bool is_unsigned(const Code *c) {
   return dtype_is_uint(c->a->d) || dtype_is_bool(c->a->d);
@@ -281,7 +279,7 @@ static int64_t shr_i(Machine *m, const Code *c) {
   bool far = s < 0 || s >= c->d.bits;
   if (!dtype_is_sint(c->d)) return far ? 0 : (int64_t)((uint64_t)x >> s);
   if (far) s = 63;
-  return x < 0 ? (int64_t) ~(~(uint64_t)x >> s) : x >> s;
+  return x < 0 ? (int64_t)~(~(uint64_t)x >> s) : x >> s;
 }
 
 #define COMPARE(name, op)                                                                          \

@@ -122,8 +122,10 @@ static bool view_match(Machine *m, const MatchStep *ms) {
   }
   if (m->failed) return false;
   const Expr *e = vc->buf->elem_offset;
-  if (e && e->kind == EXPR_VAR) {
-    uintptr_t slot = (uintptr_t)map_getp(&m->code->slots, e->var);
+  const Var *where = vc->buf->offset_var;
+  if (e && e->kind == EXPR_VAR) where = e->var;
+  if (where) {
+    uintptr_t slot = (uintptr_t)map_getp(&m->code->slots, where);
     if (slot) m->slots[slot - 1].i = off;
   }
   for (uint32_t i = 0; i < vc->buf->ndim; i++) v->shape[i] = index_of(m, vc->shape[i]);

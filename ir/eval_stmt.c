@@ -114,6 +114,7 @@ static void compile_block(Compiler *k, const Stmt *s, Step *p) {
       if (t->strides[d]->kind == EXPR_VAR) (void)compile_slot(k, t->strides[d]->var);
     if (t->elem_offset && t->elem_offset->kind == EXPR_VAR)
       (void)compile_slot(k, t->elem_offset->var);
+    if (t->offset_var) (void)compile_slot(k, t->offset_var);
     ms->view = new_view(k, t);
     k->code->bufs.at[ms->view].is_window = true;
   }
@@ -163,7 +164,8 @@ static void compile_call(Compiler *k, const Expr *e, Step *p) {
 
 static void compile_decl(Compiler *k, const Stmt *s, Step *p) {
   const Buffer *b = s->alloc.buf;
-  uintptr_t owner = b->data ? (uintptr_t)map_getp(&k->code->owners, b->data) : 0;
+  const Var *data = stmt_decl_data(s);
+  uintptr_t owner = data ? (uintptr_t)map_getp(&k->code->owners, data) : 0;
   if (!owner) {
     compile_fail(k, "the interpreter doesn't know the memory of buffer '%s'", b->name);
     return;
@@ -246,6 +248,7 @@ PrimCode *prim_compile(Interp *in, const PrimFunc *f) {
     }
     if (b->elem_offset && b->elem_offset->kind == EXPR_VAR)
       (void)compile_slot(&k, b->elem_offset->var);
+    if (b->offset_var) (void)compile_slot(&k, b->offset_var);
   }
   for (uint32_t i = 0; i < f->nparams; i++)
     if (f->param_bufs[i]) (void)new_view(&k, f->param_bufs[i]);

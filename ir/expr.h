@@ -68,8 +68,9 @@ typedef enum {
 typedef struct Var {
   const char *name;
   DType dtype;
-  uint32_t id; /* dense per context, in order of creation */
-  bool is_dim; /* a symbolic shape variable: never negative */
+  uint32_t id;    /* dense per context, in order of creation */
+  bool is_dim;    /* a symbolic shape variable: never negative */
+  bool of_buffer; /* a stride or offset that is bound together with its buffer */
   Span span;
   const Expr *expr;      /* the EXPR_VAR of this variable */
   const char *ptr_scope; /* handles: storage scope (NULL: the pointer's type is not known,

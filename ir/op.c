@@ -245,7 +245,7 @@ uint64_t op_attrs_hash(OpId op, const void *attrs) {
   for (uint32_t i = 0; attrs && i < o->nattrs; i++) {
     const void *p = (const char *)attrs + o->attrs[i].offset;
     switch (o->attrs[i].kind) {
-    case AK_INT: h = hash_mix(h, (uint64_t) * (const int64_t *)p); break;
+    case AK_INT: h = hash_mix(h, (uint64_t)*(const int64_t *)p); break;
     case AK_OPT_INT: {
       const OptInt *v = p;
       h = hash_mix(h, v->has ? (uint64_t)v->v + 1 : 0);

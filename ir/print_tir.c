@@ -17,6 +17,29 @@ static void buffer_arg(Printer *p, const char *name, const Expr *e) {
   print_expr(p, e);
 }
 
+static bool has_name(Printer *p, const Var *v) {
+  return p->arena && map_hasp(&p->names, v);
+}
+
+/* A stride that comes with the buffer is a name in quotes, and from then on A.strides[i]. */
+static void print_strides(Printer *p, const Buffer *b) {
+  Text *t = p->t;
+  text_putc(t, '(');
+  for (uint32_t i = 0; i < b->ndim; i++) {
+    const Expr *e = b->strides[i];
+    if (i) text_puts(t, ", ");
+    if (e->kind == EXPR_VAR && e->var->of_buffer && !has_name(p, e->var)) {
+      text_put_quoted(t, e->var->name, strlen(e->var->name));
+      if (p->arena)
+        map_setp(&p->names, e->var,
+                 arena_printf(p->arena, "%s.strides[%u]", print_buffer(p, b), i));
+    } else {
+      print_expr(p, e);
+    }
+  }
+  text_puts(t, b->ndim == 1 ? ",)" : ")");
+}
+
 /* "(shape), dtype, strides=..." after the opening parenthesis. */
 static void print_buffer_args(Printer *p, const Buffer *b, bool always_dtype, const char *data) {
   Text *t = p->t;
@@ -25,7 +48,7 @@ static void print_buffer_args(Printer *p, const Buffer *b, bool always_dtype, co
   if (data) text_printf(t, ", data=%s", data);
   if (b->strides) {
     text_puts(t, ", strides=");
-    print_expr_tuple(p, b->strides, b->ndim);
+    print_strides(p, b);
   }
   if (b->elem_offset && !expr_is_int(b->elem_offset, 0))
     buffer_arg(p, "elem_offset", b->elem_offset);
@@ -34,6 +57,10 @@ static void print_buffer_args(Printer *p, const Buffer *b, bool always_dtype, co
     text_put_quoted(t, b->scope, strlen(b->scope));
   }
   if (b->align > 0) text_printf(t, ", align=%d", b->align);
+  if (b->offset_factor > 1 || (b->offset_factor && b->offset_var))
+    text_printf(t, ", offset_factor=%d", b->offset_factor);
+  if (b->layout && !(earlier(p) && strcmp(b->layout, "None") == 0))
+    text_printf(t, ", layout=%s", b->layout);
   if (b->extra) text_printf(t, ", %s", b->extra);
 }
 
@@ -41,6 +68,9 @@ static void define_buffer(Printer *p, const Buffer *b) {
   print_define(p, b, b->name);
   if (b->data && !map_hasp(&p->data_names, b->data))
     map_setp(&p->data_names, b->data, (void *)(uintptr_t)b);
+  if (b->offset_var && p->arena)
+    map_setp(&p->names, b->offset_var,
+             arena_printf(p->arena, "%s.elem_offset", print_buffer(p, b)));
 }
 
 static void print_region(Printer *p, const Region *r) {
@@ -74,8 +104,52 @@ static const char *data_name(Printer *p, const Var *data) {
                : print_name(p, data, data->name);
 }
 
-static void print_decl(Printer *p, const Buffer *b, int indent) {
-  const char *data = b->data ? data_name(p, b->data) : NULL;
+/* The expression as text of its own. */
+static const char *expr_text(Printer *p, const Expr *e) {
+  Text value = {0};
+  Text *t = p->t;
+  p->t = &value;
+  print_expr(p, e);
+  p->t = t;
+  const char *s = arena_printf(p->arena, "%s", text_cstr(&value));
+  text_free(&value);
+  return s;
+}
+
+/* A.view(28), A.local(), A.permute(1, 0) */
+static void print_view(Printer *p, const Stmt *s, int indent) {
+  Text *t = p->t;
+  const Buffer *b = s->alloc.buf;
+  const char *source = print_buffer(p, s->alloc.data->buf);
+  define_buffer(p, b);
+  text_indent(t, indent);
+  text_printf(t, "%s = %s.%s(", print_buffer(p, b), source, s->alloc.view);
+  if (s->alloc.args) {
+    text_puts(t, s->alloc.args);
+  } else {
+    for (uint32_t i = 0; i < b->ndim; i++) {
+      if (i) text_puts(t, ", ");
+      print_expr(p, b->shape[i]);
+    }
+    if (b->layout) text_printf(t, "%slayout=%s", b->ndim ? ", " : "", b->layout);
+  }
+  text_puts(t, ")\n");
+}
+
+static void print_decl(Printer *p, const Stmt *s, int indent) {
+  const Buffer *b = s->alloc.buf;
+  const Expr *from = s->alloc.data;
+  if (s->alloc.view && from && from->kind == EXPR_BUF_DATA && !earlier(p)) {
+    print_view(p, s, indent);
+    return;
+  }
+  const char *data = NULL;
+  if (from && from->kind == EXPR_VAR)
+    data = data_name(p, from->var);
+  else if (from)
+    data = p->arena ? expr_text(p, from) : NULL;
+  else if (b->data && (has_name(p, b->data) || map_hasp(&p->data_names, b->data)))
+    data = data_name(p, b->data);
   define_buffer(p, b);
   text_indent(p->t, indent);
   text_printf(p->t, "%s = T.decl_buffer(", print_buffer(p, b));
@@ -382,15 +456,28 @@ static void print_let(Printer *p, const Stmt *s, int indent) {
   print_unshare(p, mark);
 }
 
+/* Belongs to nothing: node 0. */
+static bool is_loose_attr(const Stmt *s) {
+  if (s->kind != STMT_ATTR) return false;
+  const Attr *n = s->attr.node;
+  return !n || n->kind == ATTR_NONE || (n->kind == ATTR_INT && n->i == 0);
+}
+
 static void print_attr_stmt(Printer *p, const Stmt *s, int indent) {
   Text *t = p->t;
   text_indent(t, indent);
   text_puts(t, s->attr.body ? "with T.attr(" : "T.attr(");
-  if (!s->attr.node || s->attr.node->kind == ATTR_NONE) {
+  if (is_loose_attr(s)) {
     text_putc(t, '{');
-    text_put_quoted(t, s->attr.key, strlen(s->attr.key));
-    text_puts(t, ": ");
-    print_expr(p, s->attr.value);
+    for (;;) {
+      text_put_quoted(t, s->attr.key, strlen(s->attr.key));
+      text_puts(t, ": ");
+      print_expr(p, s->attr.value);
+      const Stmt *next = s->attr.body;
+      if (!next || !is_loose_attr(next) || !next->attr.body) break;
+      s = next;
+      text_puts(t, ", ");
+    }
     text_putc(t, '}');
   } else {
     print_attr(p, s->attr.node);
@@ -476,7 +563,7 @@ void print_stmt(Printer *p, const Stmt *s, int indent) {
   case STMT_ALLOC:
     print_alloc(p, "alloc_buffer", s->alloc.buf, s->alloc.annotations, indent);
     return;
-  case STMT_DECL: print_decl(p, s->alloc.buf, indent); return;
+  case STMT_DECL: print_decl(p, s, indent); return;
   case STMT_RETURN:
     text_indent(t, indent);
     text_puts(t, "return");
@@ -526,7 +613,8 @@ static void name_dims(Printer *p, const PrimFunc *f, VarVec *vars) {
     if (!b) continue;
     for (uint32_t k = 0; k < b->ndim; k++) {
       expr_vars(p->arena, b->shape[k], vars);
-      if (b->strides) expr_vars(p->arena, b->strides[k], vars);
+      bool comes = b->strides && b->strides[k]->kind == EXPR_VAR && b->strides[k]->var->of_buffer;
+      if (b->strides && !comes) expr_vars(p->arena, b->strides[k], vars);
     }
     if (b->elem_offset) expr_vars(p->arena, b->elem_offset, vars);
   }
@@ -607,8 +695,11 @@ static const SBlock *implicit_root(const Stmt *body) {
       b->init || (b->annotations && b->annotations->n))
     return NULL;
   if (!b->written) return b;
-  bool implied = b->nallocs > 0;
-  if (!implied && b->body) stmt_walk(b->body, not_block, &implied);
+  bool implied = b->nallocs > 0, one = b->body && b->body->kind == STMT_BLOCK;
+  if (one)
+    implied |= b->body->block->niters > 0;
+  else if (b->body)
+    stmt_walk(b->body, not_block, &implied);
   return implied && !b->nreads && !b->nwrites ? b : NULL;
 }
 

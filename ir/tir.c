@@ -118,6 +118,12 @@ Stmt *stmt_decl(Arena *a, Span s, Buffer *b) {
   return r;
 }
 
+Var *stmt_decl_data(const Stmt *s) {
+  const Expr *e = s->alloc.data;
+  if (!e) return s->alloc.buf->data;
+  return e->kind == EXPR_BUF_DATA ? e->buf->data : e->kind == EXPR_VAR ? e->var : NULL;
+}
+
 Stmt *stmt_eval(Arena *a, Span s, const Expr *e) {
   Stmt *r = stmt_new(a, STMT_EVAL, s);
   r->eval = e;

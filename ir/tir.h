@@ -18,11 +18,15 @@ typedef struct Buffer {
   uint32_t ndim;
   const Expr *const *shape;
   const Expr *const *strides; /* in elements; NULL: compact row-major */
-  const Expr *elem_offset;    /* NULL: 0 */
-  const char *scope;          /* "global" (memory), "local" (registers or stack of one iteration) */
-  Var *data;                  /* pointer variable; shared by buffers that alias (decl_buffer) */
-  int32_t align;              /* bytes; 0: that of the element type */
-  const char *extra; /* other properties as text: "offset_factor=16, layout=None"; or NULL */
+  const Expr *elem_offset;    /* NULL: 0, or what comes with the memory */
+  Var *offset_var; /* A.elem_offset where the memory brings the offset along: known to be a multiple
+                      of the factor, not how large; NULL otherwise */
+  int32_t offset_factor; /* 0: none was written */
+  const char *scope;     /* "global" (memory), "local" (registers or stack of one iteration) */
+  Var *data;             /* pointer variable; shared by buffers that alias (decl_buffer) */
+  int32_t align;         /* bytes; 0: that of the element type */
+  const char *layout;    /* as written: "None", "T.TileLayout(...)"; NULL: the default */
+  const char *extra;     /* other properties as text: "allocated_addr=0"; or NULL */
   Span span;
   void *aux; /* scratch of the pass or emitter that owns the traversal */
 } Buffer;
@@ -149,7 +153,10 @@ struct Stmt {
     struct {
       Buffer *buf;
       const Attr *annotations;
-    } alloc; /* also DECL */
+      const Expr *data; /* DECL: the memory as written, A.data or a pointer; NULL: buf->data */
+      const char *view; /* DECL written A.view(...), A.local(...): the method's name, or NULL */
+      const char *args; /* its arguments as written; NULL: the shape and the layout of buf */
+    } alloc;            /* also DECL */
     const Expr *ret;
   };
 };
@@ -182,6 +189,8 @@ Stmt *stmt_if(Arena *a, Span s, const Expr *cond, Stmt *then_, Stmt *else_);
 Stmt *stmt_let(Arena *a, Span s, Var *v, const Expr *value);
 Stmt *stmt_alloc(Arena *a, Span s, Buffer *b);
 Stmt *stmt_decl(Arena *a, Span s, Buffer *b);
+/* The pointer variable whose memory a STMT_DECL shows; NULL when that is another expression. */
+Var *stmt_decl_data(const Stmt *s);
 Stmt *stmt_eval(Arena *a, Span s, const Expr *e);
 Stmt *stmt_block(Arena *a, Span s, SBlock *b);
 Stmt *stmt_assert(Arena *a, Span s, const Expr *cond, const char *kind, const char *message);

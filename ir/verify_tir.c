@@ -138,8 +138,23 @@ static void define_buffer(Verifier *v, Span s, const Buffer *b) {
       verify_fail(v, s, "T3", "dim %u of buffer '%s' is not an integer", i, b->name);
   }
   if (b->elem_offset) verify_expr(v, s, b->elem_offset, true);
+  if (b->offset_var) verify_define(v, b->offset_var);
   verify_define(v, b);
   if (b->data && !verify_sees(v, b->data)) verify_define(v, b->data);
+}
+
+static void define_bare(Verifier *v, const Expr *e) {
+  if (e->kind == EXPR_VAR && !verify_sees(v, e->var)) verify_define(v, e->var);
+}
+
+/* A parameter or a window brings the variables that stand alone in its shape, its strides and its
+ * offset. */
+static void define_fields(Verifier *v, const Buffer *b) {
+  for (uint32_t i = 0; i < b->ndim; i++) {
+    define_bare(v, b->shape[i]);
+    if (b->strides) define_bare(v, b->strides[i]);
+  }
+  if (b->elem_offset) define_bare(v, b->elem_offset);
 }
 
 static void check_regions(Verifier *v, Span s, const Region *r, uint32_t n) {
@@ -219,6 +234,7 @@ static void check_block(Verifier *v, const PrimFunc *f, const Stmt *s) {
   check_regions(v, s->span, b->writes, b->nwrites);
   for (uint32_t i = 0; i < b->nmatches; i++) {
     check_regions(v, s->span, &b->matches[i].source, 1);
+    define_fields(v, b->matches[i].target);
     define_buffer(v, s->span, b->matches[i].target);
     check_match(v, s->span, &b->matches[i]);
   }
@@ -293,7 +309,10 @@ static void check_stmt(Verifier *v, const PrimFunc *f, const Stmt *s) {
   case STMT_ASSERT: check_condition(v, s->span, s->assert_.cond); return;
   case STMT_EVAL: verify_expr(v, s->span, s->eval, true); return;
   case STMT_ALLOC:
-  case STMT_DECL: define_buffer(v, s->span, s->alloc.buf); return;
+  case STMT_DECL:
+    if (s->alloc.data) verify_expr(v, s->span, s->alloc.data, true);
+    define_buffer(v, s->span, s->alloc.buf);
+    return;
   case STMT_RETURN:
     if (s->ret) verify_expr(v, s->span, s->ret, true);
     return;
@@ -311,15 +330,8 @@ void verify_primfunc(Verifier *v, const PrimFunc *f) {
     if (f->params[i]) define_var(v, f->span, f->params[i]);
   for (uint32_t i = 0; i < f->ndims; i++)
     if (!verify_sees(v, f->dims[i])) verify_define(v, f->dims[i]);
-  for (uint32_t i = 0; i < f->nparams; i++) { /* strides and offsets that the argument brings */
-    const Buffer *b = f->param_bufs[i];
-    for (uint32_t k = 0; b && b->strides && k < b->ndim; k++)
-      if (b->strides[k]->kind == EXPR_VAR && !verify_sees(v, b->strides[k]->var))
-        verify_define(v, b->strides[k]->var);
-    if (b && b->elem_offset && b->elem_offset->kind == EXPR_VAR &&
-        !verify_sees(v, b->elem_offset->var))
-      verify_define(v, b->elem_offset->var);
-  }
+  for (uint32_t i = 0; i < f->nparams; i++)
+    if (f->param_bufs[i]) define_fields(v, f->param_bufs[i]);
   for (uint32_t i = 0; i < f->nparams; i++)
     if (f->param_bufs[i]) define_buffer(v, f->span, f->param_bufs[i]);
   if (f->body) check_stmt(v, f, f->body);

@@ -82,7 +82,10 @@ void stmt_exprs(const Stmt *s, void (*fn)(const Expr *e, void *ctx), void *ctx) 
   case STMT_ASSERT: fn(s->assert_.cond, ctx); break;
   case STMT_EVAL: fn(s->eval, ctx); break;
   case STMT_ALLOC:
-  case STMT_DECL: buffer_exprs(s->alloc.buf, fn, ctx); break;
+  case STMT_DECL:
+    buffer_exprs(s->alloc.buf, fn, ctx);
+    if (s->alloc.data) fn(s->alloc.data, ctx);
+    break;
   case STMT_RETURN:
     if (s->ret) fn(s->ret, ctx);
     break;
@@ -167,6 +170,10 @@ static Stmt *rewrite_block(Rewriter *r, Stmt *s) {
   n->matches = ARENA_ARRAY(r->a, MatchRegion, b->nmatches);
   for (uint32_t i = 0; i < b->nmatches; i++) {
     n->matches[i].source = *map_regions(r, &b->matches[i].source, 1, &changed);
+    const Buffer *t = b->matches[i].target;
+    for (uint32_t d = 0; t->strides && d < t->ndim; d++)
+      if (t->strides[d]->kind == EXPR_VAR && t->strides[d]->var->of_buffer)
+        (void)bind_var(r, t->strides[d]->var);
     n->matches[i].target = bind_buffer(r, b->matches[i].target);
     changed |= n->matches[i].target != b->matches[i].target;
   }
@@ -250,7 +257,11 @@ static Stmt *children(Rewriter *r, Stmt *s) {
   case STMT_ASSERT: n.assert_.cond = map_expr(r, s->assert_.cond); break;
   case STMT_EVAL: n.eval = map_expr(r, s->eval); break;
   case STMT_ALLOC:
-  case STMT_DECL: n.alloc.buf = bind_buffer(r, s->alloc.buf); break;
+  case STMT_DECL:
+    n.alloc.data = map_expr(r, s->alloc.data);
+    n.alloc.buf = bind_buffer(r, s->alloc.buf);
+    if (n.alloc.buf != s->alloc.buf && stmt_decl_data(&n)) n.alloc.buf->data = stmt_decl_data(&n);
+    break;
   case STMT_RETURN: n.ret = map_expr(r, s->ret); break;
   }
   return changed_to(r, s, n);
@@ -293,6 +304,7 @@ static Var *subst_mapped_var(Rewriter *r, Var *v) {
 static Var *var_renew(Context *c, const Var *v) {
   Var *n = var_create(c, v->name, v->dtype);
   n->is_dim = v->is_dim;
+  n->of_buffer = v->of_buffer;
   n->span = v->span;
   n->ptr_scope = v->ptr_scope;
   n->ptr_elem = v->ptr_elem;
@@ -315,6 +327,10 @@ static Buffer *buffer_renew(Context *c, SubstMaps *m, Buffer *b) {
   const Expr **shape = ARENA_ARRAY(c->arena, const Expr *, b->ndim);
   for (uint32_t i = 0; i < b->ndim; i++) shape[i] = expr_subst(&s, b->shape[i]);
   n->shape = shape;
+  if (b->offset_var) {
+    n->offset_var = var_renew(c, b->offset_var);
+    map_setp(&m->vars, b->offset_var, (void *)(uintptr_t)n->offset_var->expr);
+  }
   if (b->strides) {
     const Expr **strides = ARENA_ARRAY(c->arena, const Expr *, b->ndim);
     for (uint32_t i = 0; i < b->ndim; i++) strides[i] = expr_subst(&s, b->strides[i]);
@@ -381,8 +397,14 @@ PrimFunc *primfunc_copy(Context *c, Arena *a, const PrimFunc *f, const char *nam
     n->params[i] = var_renew(c, f->params[i]);
     map_setp(&m.vars, f->params[i], (void *)(uintptr_t)n->params[i]->expr);
   }
-  for (uint32_t i = 0; i < f->nparams; i++)
-    if (f->param_bufs[i]) n->param_bufs[i] = buffer_renew(c, &m, f->param_bufs[i]);
+  for (uint32_t i = 0; i < f->nparams; i++) {
+    Buffer *b = f->param_bufs[i];
+    for (uint32_t d = 0; b && b->strides && d < b->ndim; d++)
+      if (b->strides[d]->kind == EXPR_VAR && b->strides[d]->var->of_buffer)
+        map_setp(&m.vars, b->strides[d]->var,
+                 (void *)(uintptr_t)var_renew(c, b->strides[d]->var)->expr);
+    if (b) n->param_bufs[i] = buffer_renew(c, &m, b);
+  }
   if (f->body) n->body = subst_with(c, a, f->body, &m, true);
   return n;
 }

@@ -533,10 +533,16 @@ static void alloc_buffer(Fn *fn, const Buffer *b, Span span) {
   fn_bind(fn, b->data, (Binding){.val = p, .level = fn->level});
 }
 
-static void decl_buffer(Fn *fn, const Buffer *b, Span span) {
+static void decl_buffer(Fn *fn, const Stmt *s) {
+  const Buffer *b = s->alloc.buf;
+  Span span = s->span;
   bool bound = false;
   for (Fn *f = fn; f && !bound; f = f->parent) bound = map_hasp(&f->vars, b->data);
-  if (!bound) alloc_buffer(fn, b, span);
+  if (s->alloc.data && (!bound || stmt_decl_data(s) != b->data))
+    cg_error(fn->cg, span, "the memory that buffer '%s' is declared over can't be compiled",
+             b->name);
+  else if (!bound)
+    alloc_buffer(fn, b, span);
 }
 
 /* A block in place: its axes are lets, its init runs where all reduction axes start. */
@@ -687,7 +693,7 @@ void fn_stmt(Fn *fn, const Stmt *s) {
     fn_memo_pop(fn);
     return;
   case STMT_ALLOC: alloc_buffer(fn, s->alloc.buf, s->span); return;
-  case STMT_DECL: decl_buffer(fn, s->alloc.buf, s->span); return;
+  case STMT_DECL: decl_buffer(fn, s); return;
   case STMT_RETURN: return_stmt(fn, s); return;
   }
 }

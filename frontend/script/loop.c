@@ -254,6 +254,7 @@ static Stmt *read_assign(Sema *s, const Tree *t, const Tree *target, const Tree 
     return NULL;
   }
   if (m && loop_is_buffer(m)) return loop_read_buffer(s, target, value, m);
+  if (loop_is_view(s, value)) return loop_read_view(s, target, value);
   if (m && strcmp(m, "allocate") == 0) return read_allocate(s, target, value);
   if (m && strcmp(m, "launch_thread") == 0) return read_launch(s, t, target, value);
   if (m && refused(s, value, m)) {
@@ -317,26 +318,35 @@ static Stmt *read_annotated(Sema *s, const Tree *t) {
 }
 /* ---- with ---- */
 
-/* T.attr(node, key, value) and T.attr({key: value}): nested attribute statements. */
+static Stmt *make_attr(Sema *s, const Tree *t, const Attr *node, const Tree *key, const Expr *v,
+                       Stmt *body) {
+  Stmt *x = ARENA_NEW(s->m->arena, Stmt);
+  x->kind = STMT_ATTR;
+  x->span = tree_span(s, t);
+  x->attr.node = node;
+  x->attr.key = strpool_intern(s->ctx->strings, key->str, key->n);
+  x->attr.value = v;
+  x->attr.body = body;
+  return x;
+}
+
+/* T.attr(node, key, value) and T.attr({key: value}), around `body` or for the rest of the block. */
 static Stmt *read_attr(Sema *s, const Tree *t, const Tree *call, Stmt *body) {
   Arena *a = s->m->arena;
   if (call->n == 1 && call->at[0]->kind == TREE_DICT) {
     const Tree *d = call->at[0];
+    bool scoped = body != NULL;
+    Stmt *rest = body;
     for (uint32_t i = d->n; i > 0; i -= 2) {
       const Tree *k = d->at[i - 2];
       const Expr *v = k && k->kind == TREE_STR ? sema_expr(s, d->at[i - 1]) : NULL;
       if (!k || k->kind != TREE_STR) sema_error(s, call, "the key of an attribute is a string");
       if (!v) return NULL;
-      Stmt *x = ARENA_NEW(a, Stmt);
-      x->kind = STMT_ATTR;
-      x->span = tree_span(s, t);
-      x->attr.node = attr_int(a, 0);
-      x->attr.key = strpool_intern(s->ctx->strings, k->str, k->n);
-      x->attr.value = v;
-      x->attr.body = body;
-      body = x;
+      Stmt *both[2] = {make_attr(s, t, attr_int(a, 0), k, v, scoped ? rest : NULL), NULL};
+      if (!scoped) both[1] = rest;
+      rest = stmt_seq(a, both, 2);
     }
-    return body;
+    return rest;
   }
   if (call->n != 3 || call->at[1]->kind != TREE_STR) {
     sema_error(s, call, "expected T.attr(node, \"key\", value)");
@@ -344,15 +354,7 @@ static Stmt *read_attr(Sema *s, const Tree *t, const Tree *call, Stmt *body) {
   }
   const Attr *node = sema_attr(s, call->at[0]);
   const Expr *v = sema_expr(s, call->at[2]);
-  if (!node || !v) return NULL;
-  Stmt *x = ARENA_NEW(a, Stmt);
-  x->kind = STMT_ATTR;
-  x->span = tree_span(s, t);
-  x->attr.node = node;
-  x->attr.key = strpool_intern(s->ctx->strings, call->at[1]->str, call->at[1]->n);
-  x->attr.value = v;
-  x->attr.body = body;
-  return x;
+  return node && v ? make_attr(s, t, node, call->at[1], v, body) : NULL;
 }
 
 static Stmt *read_with(Sema *s, const Tree *t) {

@@ -56,6 +56,15 @@ Stmt *loop_read_buffer(Sema *s, const Tree *target, const Tree *call, const char
  * arguments are the caller's. */
 Buffer *loop_buffer(Sema *s, const char *buffer_name, const Tree *call, uint32_t skip,
                     const Tree *place);
+/* Text as it stands in the file, in the module arena. */
+const char *loop_text(Sema *s, const Tree *t);
+/* Is t A.view(...), A.local(...) or A.permute(...) of a buffer? Its declaration; NULL after an
+ * error. */
+bool loop_is_view(Sema *s, const Tree *t);
+Stmt *loop_read_view(Sema *s, const Tree *target, const Tree *call);
+/* A.data, A.elem_offset, A.strides[0] and their like. False when t is no field; *out is NULL after
+ * an error. */
+bool loop_read_field(Sema *s, const Tree *t, const Expr **out);
 bool loop_read_region(Sema *s, const Tree *t, Region *out);
 /* Finishes a block: its vectors into the SBlock. */
 void loop_close_block(Sema *s, BlockState *b, Stmt *body);

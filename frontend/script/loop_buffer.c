@@ -2,9 +2,15 @@
 #include "frontend/script/loop.h"
 
 typedef struct {
-  const Tree *shape, *dtype, *data, *strides, *elem_offset, *scope, *align;
-  const char *extra;
+  const Tree *shape, *dtype, *data, *strides, *elem_offset, *scope, *align, *factor;
+  const Tree *layout_tree;
+  const char *layout, *extra;
 } BufferArgs;
+
+const char *loop_text(Sema *s, const Tree *t) {
+  const char *text = sources_file(s->ctx->sources, s->file)->text + t->begin;
+  return arena_strndup(s->m->arena, text, t->end - t->begin);
+}
 
 /* Slots by TVM's order of positional arguments. */
 static bool collect(Sema *s, const Tree *call, uint32_t skip, BufferArgs *a) {
@@ -44,19 +50,18 @@ static bool collect(Sema *s, const Tree *call, uint32_t skip, BufferArgs *a) {
     slot[k] = tree_is_none(x) ? NULL : x;
     given[k] = x;
   }
-  for (int k = 7; k < COUNT; k++) { /* defaults only */
+  for (int k = 8; k < COUNT; k++) { /* what says no more than the default is dropped */
     int64_t v = 0;
-    bool empty = slot[k] && ((slot[k]->kind == TREE_LIST && !slot[k]->n) ||
-                             (slot[k]->kind == TREE_STR && !slot[k]->n) ||
-                             (slot[k]->kind == TREE_DICT && !slot[k]->n) ||
-                             (slot[k]->kind == TREE_STR && strcmp(slot[k]->str, "default") == 0) ||
-                             (tree_const_int(slot[k], &v) && v == 0));
-    bool annotations = strcmp(names[k], "annotations") == 0; /* the caller's */
-    if (!given[k] || annotations || (slot[k] && empty && strcmp(names[k], "layout") != 0)) continue;
-    if (!slot[k] && strcmp(names[k], "layout") != 0) continue;
-    const char *text = sources_file(s->ctx->sources, s->file)->text + given[k]->begin;
-    text_printf(&extra, "%s%s=%.*s", extra.n ? ", " : "", names[k],
-                (int)(given[k]->end - given[k]->begin), text);
+    const Tree *x = slot[k];
+    bool empty =
+        x && (((x->kind == TREE_LIST || x->kind == TREE_STR || x->kind == TREE_DICT) && !x->n) ||
+              (x->kind == TREE_STR && strcmp(x->str, "default") == 0) ||
+              (tree_const_int(x, &v) && v == 0 && strcmp(names[k], "allocated_addr") != 0));
+    if (strcmp(names[k], "layout") == 0) {
+      if (given[k] && !empty) a->layout = loop_text(s, given[k]), a->layout_tree = given[k];
+    } else if (x && !empty && strcmp(names[k], "annotations") != 0) { /* those are the caller's */
+      text_printf(&extra, "%s%s=%s", extra.n ? ", " : "", names[k], loop_text(s, x));
+    }
   }
   if (extra.n) a->extra = arena_strndup(s->m->arena, text_cstr(&extra), extra.n);
   text_free(&extra);
@@ -67,6 +72,7 @@ static bool collect(Sema *s, const Tree *call, uint32_t skip, BufferArgs *a) {
   a->elem_offset = slot[4];
   a->scope = slot[5];
   a->align = slot[6];
+  a->factor = slot[7];
   return ok;
 }
 
@@ -98,6 +104,28 @@ static const Expr *const *read_dims(Sema *s, const Tree *t, uint32_t *n, bool de
   return ok ? dims : NULL;
 }
 
+/* Strides; a name in quotes stands for what the buffer brings, of type `d`. */
+static const Expr *const *read_strides(Sema *s, const Tree *t, DType d, bool defines, uint32_t *n) {
+  bool list = t->kind == TREE_TUPLE || t->kind == TREE_LIST;
+  *n = list ? t->n : 1;
+  const Expr **out = ARENA_ARRAY(s->m->arena, const Expr *, *n ? *n : 1);
+  for (uint32_t i = 0; i < *n; i++) {
+    const Tree *x = list ? t->at[i] : t;
+    uint32_t one = 0;
+    if (x->kind == TREE_STR) {
+      Var *v = var_create(s->ctx, strpool_intern(s->ctx->strings, x->str, x->n), d);
+      v->of_buffer = true;
+      v->span = tree_span(s, x);
+      out[i] = v->expr;
+      continue;
+    }
+    const Expr *const *e = read_dims(s, x, &one, defines);
+    if (!e) return NULL;
+    out[i] = e[0];
+  }
+  return out;
+}
+
 Buffer *loop_buffer(Sema *s, const char *name, const Tree *call, uint32_t skip, const Tree *place) {
   BufferArgs a = {0};
   if (!collect(s, call, skip, &a)) return NULL;
@@ -125,11 +153,14 @@ Buffer *loop_buffer(Sema *s, const char *name, const Tree *call, uint32_t skip, 
   }
   Buffer *b = buffer_create(s->ctx, name, d, shape, n, scope);
   b->span = tree_span(s, place);
+  b->layout = a.layout;
+  if (a.layout) map_setp(s->layouts, b, (void *)(uintptr_t)a.layout_tree);
   b->extra = a.extra;
   bool strided = a.strides && !((a.strides->kind == TREE_LIST || a.strides->kind == TREE_TUPLE) &&
                                 !a.strides->n);
   if (strided) {
-    b->strides = read_dims(s, a.strides, &ns, defines);
+    DType d = n && skip ? shape[0]->dtype : DT_I32;
+    b->strides = read_strides(s, a.strides, d, defines, &ns);
     if (!b->strides) return NULL;
     if (ns != n) {
       sema_error(s, a.strides, "%u strides for %u dims", ns, n);
@@ -145,6 +176,19 @@ Buffer *loop_buffer(Sema *s, const char *name, const Tree *call, uint32_t skip, 
     if (!b->elem_offset) return NULL;
     if (expr_is_int(b->elem_offset, 0)) b->elem_offset = NULL;
   }
+  if (a.factor) {
+    int64_t v = 0;
+    if (!tree_const_int(a.factor, &v) || v < 0 || v > INT32_MAX) {
+      sema_error(s, a.factor, "the offset factor of a buffer is a number of elements");
+      return NULL;
+    }
+    b->offset_factor = (int32_t)v;
+    if (v && !a.elem_offset) {
+      b->offset_var = var_create(s->ctx, "elem_offset", n ? shape[0]->dtype : DT_I32);
+      b->offset_var->of_buffer = true;
+      b->offset_var->span = b->span;
+    }
+  }
   if (a.align) {
     int64_t v = 0;
     if (!tree_const_int(a.align, &v) || v < -1 || v > 4096) {
@@ -152,18 +196,6 @@ Buffer *loop_buffer(Sema *s, const char *name, const Tree *call, uint32_t skip, 
       return NULL;
     }
     b->align = v > 0 ? (int32_t)v : 0;
-  }
-  if (a.data) {
-    const Expr *e = sema_expr(s, a.data);
-    if (!e) return NULL;
-    if (e->kind == EXPR_BUF_DATA) {
-      b->data = e->buf->data;
-    } else if (e->kind == EXPR_VAR && e->var->dtype.code == DTYPE_HANDLE) {
-      b->data = e->var;
-    } else {
-      sema_error(s, a.data, "the data of a buffer is A.data of another one, or a handle");
-      return NULL;
-    }
   }
   return b;
 }
@@ -285,6 +317,22 @@ static void read_match(Sema *s, const Tree *target, const Tree *call) {
   vec_push(s->arena, &l->block->matches, m);
 }
 
+/* T.decl_buffer(..., data=pointer) */
+static Stmt *declare_over(Sema *s, Span span, Buffer *b, const Tree *data) {
+  const Expr *e = sema_expr(s, data);
+  if (!e) return NULL;
+  if (e->dtype.code != DTYPE_HANDLE) {
+    sema_error(s, data, "the data of a buffer is A.data of another one, or a pointer");
+    return NULL;
+  }
+  Stmt *decl = stmt_decl(s->m->arena, span, b);
+  decl->alloc.data = e;
+  Var *v = stmt_decl_data(decl);
+  if (v) b->data = v;
+  b->scope = b->data->ptr_scope && v ? b->data->ptr_scope : b->scope;
+  return decl;
+}
+
 Stmt *loop_read_buffer(Sema *s, const Tree *target, const Tree *call, const char *name) {
   LoopState *l = s->loop;
   if (target->kind != TREE_NAME) {
@@ -305,7 +353,7 @@ Stmt *loop_read_buffer(Sema *s, const Tree *target, const Tree *call, const char
   bind_buffer(s, target, b);
   if (!b) return NULL;
   if (local || shared) {
-    b->scope = local ? "local" : "shared";
+    b->scope = b->data->ptr_scope = local ? "local" : "shared";
     name = "alloc_buffer";
   }
   Span span = tree_span(s, target);
@@ -327,9 +375,14 @@ Stmt *loop_read_buffer(Sema *s, const Tree *target, const Tree *call, const char
         alloc->alloc.annotations = sema_attr_dict(s, call->at[i]->b);
     return alloc;
   }
-  bool aliases = false;
+  const Tree *data = call->n > 2 && call->at[2]->kind != TREE_KEYWORD ? call->at[2] : NULL;
   for (uint32_t i = 0; i < call->n; i++)
-    aliases |= call->at[i]->kind == TREE_KEYWORD && strcmp(call->at[i]->name, "data") == 0;
-  aliases |= call->n > 2 && call->at[2]->kind != TREE_KEYWORD;
-  return aliases ? stmt_decl(s->m->arena, span, b) : stmt_alloc(s->m->arena, span, b);
+    if (call->at[i]->kind == TREE_KEYWORD && strcmp(call->at[i]->name, "data") == 0)
+      data = call->at[i]->b;
+  if (data && tree_is_none(data)) data = NULL;
+  /* Tensor memory has addresses, not pointers: it is never allocated here. */
+  if (!data)
+    return strcmp(b->scope, "tmem") == 0 ? stmt_decl(s->m->arena, span, b)
+                                         : stmt_alloc(s->m->arena, span, b);
+  return declare_over(s, span, b, data);
 }

@@ -272,6 +272,8 @@ const Expr **sema_indices(Sema *s, const Tree *t, const Buffer *b) {
 }
 
 static const Expr *read_subscript(Sema *s, const Tree *t) {
+  const Expr *field = NULL;
+  if (loop_read_field(s, t, &field)) return field;
   if (t->a->kind == TREE_NAME) {
     Binding *b = sema_lookup(s, t->a);
     if (!b) return NULL;
@@ -333,13 +335,12 @@ const Expr *sema_expr(Sema *s, const Tree *t) {
   case TREE_IFEXP: return expr_read_choice(s, t, t->at[0], t->at[1], t->at[2], true);
   case TREE_SUBSCRIPT: return read_subscript(s, t);
   case TREE_CALL: return expr_read_call(s, t);
-  case TREE_ATTR:
-    if (strcmp(t->name, "data") == 0 && t->b->kind == TREE_NAME) {
-      Binding *b = sema_lookup(s, t->b);
-      if (!b) return NULL;
-      if (b->kind == BIND_BUFFER) return expr_buf_data(c, b->buffer);
-    }
+  case TREE_ATTR: {
+    const Expr *field = NULL;
+    if (loop_read_field(s, t, &field)) return field;
+    if (t->b->kind == TREE_NAME && !sema_lookup(s, t->b)) return NULL;
     break;
+  }
   case TREE_BAD: return NULL;
   default: break;
   }

@@ -72,7 +72,10 @@ Binding *sema_lookup(Sema *s, const Tree *t) {
   }
   if (b->kind == BIND_BAD) return NULL;
   if (b->undefined && !s->signature && !s->allow_undefined) {
-    sema_error(s, t, "symbolic variable '%s' is used before an R.match_cast defines it", t->name);
+    sema_error(s, t,
+               s->tir ? "variable '%s' is declared but nothing defines it"
+                      : "symbolic variable '%s' is used before an R.match_cast defines it",
+               t->name);
     b->undefined = false;
   }
   return b;
@@ -409,7 +412,9 @@ Module *script_parse(Context *c, uint32_t file) {
     arena_free(scratch);
     return NULL;
   }
-  Sema s = {.ctx = c, .arena = scratch, .file = file};
+  Map layouts;
+  map_init(&layouts, scratch);
+  Sema s = {.ctx = c, .arena = scratch, .file = file, .layouts = &layouts};
   s.m = module_create(c);
   s.m->file = file;
   strmap_init(&s.type_vars, scratch);

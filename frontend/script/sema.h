@@ -57,6 +57,7 @@ typedef struct Sema {
   /* TIR */
   PrimFunc *prim;
   struct LoopState *loop;
+  Map *layouts; /* Buffer -> Tree of its layout */
 } Sema;
 
 static inline Span tree_span(const Sema *s, const Tree *t) {

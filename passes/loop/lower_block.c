@@ -130,8 +130,14 @@ static Stmt *split_init(Lower *l, Stmt *s) {
 
 static Stmt *lower(Lower *l, Stmt *s);
 
-/* A view of the window `m` as a declared buffer. */
-static Stmt *declare_window(LoopCtx *lc, const MatchRegion *m, Map *buffers, Span span) {
+/* A stride of a window: a variable that it binds. */
+static bool is_bound_stride(const Expr *e) {
+  return e->kind == EXPR_VAR && e->var->of_buffer;
+}
+
+/* A view of the window `m` as a declared buffer. `vars` gets what the window binds: its strides and
+ * its offset. */
+static Stmt *declare_window(LoopCtx *lc, const MatchRegion *m, Map *vars, Map *buffers, Span span) {
   Context *c = lc->c;
   const Buffer *t = m->target;
   Buffer *src = m->source.buf;
@@ -142,7 +148,9 @@ static Stmt *declare_window(LoopCtx *lc, const MatchRegion *m, Map *buffers, Spa
     lc->failed = true;
     return NULL;
   }
-  if (t->strides || t->elem_offset) {
+  bool bound = !t->elem_offset;
+  for (uint32_t i = 0; t->strides && i < t->ndim; i++) bound &= is_bound_stride(t->strides[i]);
+  if (!bound) {
     diag_error(c->diags, span,
                "match_buffer of '%s' with strides or elem_offset is not supported here", t->name);
     lc->failed = true;
@@ -158,6 +166,13 @@ static Stmt *declare_window(LoopCtx *lc, const MatchRegion *m, Map *buffers, Spa
   w->data = src->data;
   w->strides = arena_dup(c->arena, strides + skip, t->ndim * sizeof strides[0]);
   w->elem_offset = expr_simplify(c, buffer_offset(c, src, mins));
+  for (uint32_t i = 0; t->strides && i < t->ndim; i++) {
+    const Var *v = t->strides[i]->var;
+    map_setp(vars, v, (void *)(uintptr_t)expr_cast(c, v->dtype, w->strides[i]));
+  }
+  if (t->offset_var)
+    map_setp(vars, t->offset_var,
+             (void *)(uintptr_t)expr_cast(c, t->offset_var->dtype, w->elem_offset));
   map_setp(buffers, t, w);
   return stmt_decl(lc->a, span, w);
 }
@@ -179,7 +194,7 @@ static Stmt *lower_block(Lower *l, Stmt *s) {
       r[j] = (Range){expr_subst(&sub, m.source.ranges[j].min),
                      expr_subst(&sub, m.source.ranges[j].extent)};
     m.source.ranges = r;
-    Stmt *d = declare_window(lc, &m, &buffers, s->span);
+    Stmt *d = declare_window(lc, &m, &vars, &buffers, s->span);
     if (!d) return s;
     vec_push(lc->tmp, &out, d);
   }

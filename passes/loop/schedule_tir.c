@@ -98,7 +98,7 @@ static bool check_params(PassCtx *pc, const PrimFunc *f) {
     bool known = is_known(f, b->elem_offset);
     for (uint32_t k = 0; b->strides && k < b->ndim; k++)
       known = known && is_known(f, b->strides[k]);
-    bool placed = b->extra && strstr(b->extra, "layout=T.");
+    bool placed = b->layout && b->layout[0] == 'T';
     if (known && !placed) continue;
     diag_error(pc->c->diags, b->span, "parameter '%s' can't be compiled: its %s", b->name,
                placed ? "layout is not row-major" : "strides or offset come with the argument");
