@@ -464,7 +464,10 @@ static Value *eval_op(Frame *outer, const Node *n) {
     if (!v) return NULL;
     map_setp(&s.f->values, k, v);
   }
-  return l.composite ? eval_use(s.f, l.composite) : run_lowered(s.f, x, &l);
+  Value *r = l.composite ? eval_use(s.f, l.composite) : run_lowered(s.f, x, &l);
+  /* With the dims of this call the result may be other than was stated for all calls. */
+  const char *what = arena_printf(in->arena, "the result of R.%s", node_op(n)->name);
+  return r && (!n->sinfo || check_value(outer, n->sinfo, r, n->span, what)) ? r : NULL;
 }
 
 /* ---- memory forms ---- */
@@ -548,6 +551,16 @@ static Value *eval_memory(Frame *f, const Node *n) {
     return view_of(f, n, base, off, v.dtype, v.dims, v.ndim);
   }
   case OP_memory_ensure_zero_offset: return eval_use(f, node_in(n, 0));
+  case OP_relaxc_copy: {
+    const Value *x = eval_use(f, node_in(n, 0)), *to = eval_use(f, node_in(n, 1));
+    if (!x || !to) return NULL;
+    if (x->kind != VALUE_TENSOR || to->kind != VALUE_TENSOR || tensor_size(x) != tensor_size(to)) {
+      interp_fail(f->in, n->span, "R.relaxc.copy needs two tensors of the same size");
+      return NULL;
+    }
+    if (tensor_size(x)) memcpy(to->data, x->data, tensor_size(x));
+    return new_tuple(f->in->arena, NULL, 0);
+  }
   case OP_tensor_to_shape: {
     const Value *x = eval_use(f, node_in(n, 0));
     if (!x) return NULL;

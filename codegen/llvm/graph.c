@@ -379,6 +379,14 @@ static GVal *shape_value(Graph *g, Node *n, GVal *v) {
   return v;
 }
 
+void gval_copy(Graph *g, GVal *v, LLVMValueRef to) {
+  Fn *fn = g->fn;
+  LLVMValueRef bytes = cg_i64(g->cg, (int64_t)dtype_bytes(v->si->dtype));
+  for (int32_t i = 0; i < v->si->ndim; i++)
+    bytes = cg_mul(fn->b, bytes, gval_dim(g, v, (uint32_t)i));
+  cg_memcpy(g->cg, fn->b, to, v->ptr, bytes);
+}
+
 static GVal *memory_node(Graph *g, Node *n) {
   Cg *cg = g->cg;
   Fn *fn = g->fn;
@@ -427,6 +435,9 @@ static GVal *memory_node(Graph *g, Node *n) {
     return v;
   }
   case OP_memory_ensure_zero_offset: return graph_value(g, node_in(n, 0));
+  case OP_relaxc_copy:
+    gval_copy(g, graph_value(g, node_in(n, 0)), graph_value(g, node_in(n, 1))->ptr);
+    return v;
   case OP_tensor_to_shape: return shape_value(g, n, v);
   default: return v; /* kill_tensor, kill_storage */
   }
@@ -509,14 +520,6 @@ static LLVMValueRef condition(Graph *g, Node *n) {
                            : LLVMBuildICmp(fn->b, LLVMIntNE, x, LLVMConstNull(t), "");
 }
 
-static void copy_out(Graph *g, GVal *v, LLVMValueRef to) {
-  Fn *fn = g->fn;
-  LLVMValueRef bytes = cg_i64(g->cg, (int64_t)dtype_bytes(v->si->dtype));
-  for (int32_t i = 0; i < v->si->ndim; i++)
-    bytes = cg_mul(fn->b, bytes, gval_dim(g, v, (uint32_t)i));
-  cg_memcpy(g->cg, fn->b, to, v->ptr, bytes);
-}
-
 static GVal *if_node(Graph *g, Node *n) {
   Fn *fn = g->fn;
   Cg *cg = g->cg;
@@ -539,7 +542,7 @@ static GVal *if_node(Graph *g, Node *n) {
     dims[i] = ARENA_ARRAY(g->arena, LLVMValueRef *, count);
     for (uint32_t k = 0; k < count && k < leaves[i].n && !cg->failed; k++) {
       GVal *v = leaves[i].at[k];
-      if (dest && dest[k] >= 0 && v->ptr != g->outs[dest[k]]) copy_out(g, v, g->outs[dest[k]]);
+      if (dest && dest[k] >= 0 && v->ptr != g->outs[dest[k]]) gval_copy(g, v, g->outs[dest[k]]);
       const SInfo *si = leaf_type(n->sinfo, k);
       if ((si->kind != SINFO_TENSOR || si->dims) && si->kind != SINFO_SHAPE) continue;
       dims[i][k] = ARENA_ARRAY(g->arena, LLVMValueRef, si->ndim > 0 ? si->ndim : 1);
@@ -724,7 +727,7 @@ static void store_result(Graph *g, GVal *v, uint32_t i) {
     return;
   }
   if (!l->dynamic) {
-    if (v->ptr != to) copy_out(g, v, to);
+    if (v->ptr != to) gval_copy(g, v, to);
     return;
   }
   LLVMValueRef bytes = cg_i64(cg, (int64_t)dtype_bytes(v->si->dtype));

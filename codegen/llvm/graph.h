@@ -41,6 +41,8 @@ LLVMValueRef gval_dim(Graph *g, GVal *v, uint32_t i);
 void graph_keep(Graph *g, LLVMValueRef p);
 /* Memory for leaf `leaf` of node n, of tensor type si: an output buffer or workspace. */
 GVal *graph_alloc(Graph *g, Node *n, uint32_t leaf, const SInfo *si);
+/* Copies tensor v's elements to memory `to`. */
+void gval_copy(Graph *g, GVal *v, LLVMValueRef to);
 /* graph_call.c: OP_CALL, call_tir, packed functions. */
 GVal *graph_call(Graph *g, Node *n);
 bool graph_calls(const Node *n);

@@ -108,6 +108,17 @@ static void call_kernel(Graph *g, Node *n, const PrimFunc *f, Split *s) {
   if (k->can_fail) fn_check_status(fn, status);
 }
 
+/* Argument `at` of n as an index into its tensors; -1: a scalar. */
+static int64_t tensor_index(const Node *n, int64_t at) {
+  int64_t k = 0;
+  if (at < 0 || at + 1 >= n->nin || node_in(n, (uint32_t)at + 1)->sinfo->kind != SINFO_TENSOR)
+    return -1;
+  for (uint32_t i = 1; i <= at; i++) k += node_in(n, i)->sinfo->kind == SINFO_TENSOR;
+  return k;
+}
+
+/* A copy of what call_tir_inplace overwrites is overwritten: CallTIRRewrite finds out where the
+ * argument itself may be, here every one may be a parameter or used again. */
 static GVal *call_tir(Graph *g, Node *n, const PrimFunc *f) {
   const SInfoList *out = &node_attrs(n, call_tir)->out_ty;
   const IntList *inplace =
@@ -116,17 +127,16 @@ static GVal *call_tir(Graph *g, Node *n, const PrimFunc *f) {
   flatten_args(g, n, 1, &flat);
   Split s = {0};
   split_args(g, &flat, &s);
-  uint32_t leaf = 0;
   for (int32_t i = 0; i < out->n; i++) {
-    int64_t at = inplace && i < inplace->n ? inplace->at[i] : -1;
-    if (at >= 0 && at < (int64_t)s.tensors.n) {
-      vec_push(g->arena, &outs, s.tensors.at[at]);
-      leaf++;
-      continue;
-    }
-    GVal *v = graph_alloc(g, n, leaf++, out->at[i]);
+    int64_t at = inplace && i < inplace->n ? tensor_index(n, inplace->at[i]) : -1;
+    GVal *v = graph_alloc(g, n, (uint32_t)i, out->at[i]);
     vec_push(g->arena, &outs, v);
-    vec_push(g->arena, &s.tensors, v);
+    if (at >= 0) {
+      gval_copy(g, s.tensors.at[at], v->ptr);
+      s.tensors.at[at] = v;
+    } else {
+      vec_push(g->arena, &s.tensors, v);
+    }
   }
   if (!g->cg->failed) call_kernel(g, n, f, &s);
   uint32_t next = 0;

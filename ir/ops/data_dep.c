@@ -451,9 +451,11 @@ bool lower_slice_lengths(LowerCtx *lc, Node *n) {
     const Expr *at = I64(i), *step = LOADN(b[2], at);
     const Expr *lo = slice_bound(lc, LOADN(b[0], at), x->shape[i], step);
     const Expr *hi = slice_bound(lc, LOADN(b[1], at), x->shape[i], step);
-    const Expr *back = LT(step, zero), *by = SEL(back, SUB(zero, step), step);
+    /* Any int64 is a stride: nothing is added to it, and the least one has no positive twin. */
+    const Expr *down = SUB(zero, expr_max(c, step, I64(-INT64_MAX)));
+    const Expr *back = LT(step, zero), *by = SEL(back, down, step);
     const Expr *span = SEL(back, SUB(lo, hi), SUB(hi, lo));
-    const Expr *len = te_int_div(c, EXPR_FLOORDIV, ADD(SUB(span, one), by), by);
+    const Expr *len = ADD(te_int_div(c, EXPR_FLOORDIV, SUB(span, one), by), one);
     body[2 * i] = ASSERT(NE(step, zero), "R.dynamic_strided_slice: a stride is 0");
     body[2 * i + 1] = STOREN(out, SEL(LE(span, zero), zero, len), at);
   }

@@ -125,10 +125,13 @@ static bool plan(InferCtx *ic, const Node *n, const SInfo *x, Slice *s, bool *kn
     }
     seen[at] = true;
     if (!*known) continue;
-    if (has_strides && (!expr_const_int(c, v[3][k], &stride) || !stride || stride == INT64_MIN)) {
+    if (has_strides && (!expr_const_int(c, v[3][k], &stride) || !stride)) {
       infer_error(ic, n, 4, "strides must be integers other than 0, known at compile time");
       return false;
     }
+    /* A longer stride than any axis picks one element, as this one does, and can be added to. */
+    const int64_t longest = INT64_C(1) << 62;
+    stride = stride > longest ? longest : stride < -longest ? -longest : stride;
     const Expr *begin = canonical(ic, v[1][k], x->dims[at], stride, inbound);
     const Expr *end = canonical(ic, v[2][k], x->dims[at], stride, inbound);
     const Expr *span = stride > 0 ? SUB(end, begin) : SUB(begin, end);

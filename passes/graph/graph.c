@@ -2,6 +2,19 @@
 #include "passes/graph/graph.h"
 #include <string.h>
 
+bool node_may_alias(const Node *n) {
+  switch (n->op) {
+  case OP_TUPLE:
+  case OP_TUPLE_GET:
+  case OP_ALIAS:
+  case OP_MATCH_CAST:
+  case OP_YIELD:
+  case OP_memory_view:
+  case OP_memory_ensure_zero_offset: return true;
+  default: return false;
+  }
+}
+
 bool node_is_leaf(const Node *n) {
   switch (n->op) {
   case OP_PARAM:

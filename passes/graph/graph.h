@@ -18,6 +18,8 @@ static inline bool node_is_call_tir(const Node *n) {
   return n->op == OP_call_tir || n->op == OP_call_tir_inplace || n->op == OP_call_tir_with_grad ||
          n->op == OP_call_dps_packed;
 }
+/* Whether n's value may be (part of) the memory of its operands: views, tuples, what passes on. */
+bool node_may_alias(const Node *n);
 /* Kinds that stand in place at their uses. */
 bool node_is_leaf(const Node *n);
 /* The prim_func that a plain call_tir calls, or NULL. */

@@ -4,7 +4,9 @@
  *   after:  y = R.builtin.alloc_tensor(R.shape([n, 4]), R.dtype("float32"), 0, R.str("global"))
  *           cls.relu(x, y)
  *
- * The same for call_dps_packed; call_tir_inplace writes into its arguments. A prim_func with a
+ * The same for call_dps_packed. call_tir_inplace writes into its argument where that is a tensor
+ * made here whose last use this is; else into a copy (R.relaxc.copy), so that parameters, constants
+ * and values that are read again keep what they held. A prim_func with a
  * workspace parameter (attribute relaxc.workspace_bytes) gets one more allocation as last argument.
  * Allocations have an effect, so that dataflow blocks become ordinary ones.
  */
@@ -13,6 +15,8 @@
 typedef struct {
   PassCtx *pc;
   Func *f;
+  Seq *seq;     /* that is walked */
+  Map position; /* its nodes -> position + 1, made for the first call_tir_inplace */
 } Rewrite;
 
 static Node *make_alloc(Rewrite *x, Node *at, const Expr *const *dims, uint32_t ndim, DType d,
@@ -54,21 +58,74 @@ static const Expr *workspace_bytes(Rewrite *x, const Node *n, const PrimFunc *f)
   return expr_simplify(x->pc->c, expr_subst(&sub, bytes->expr));
 }
 
-/* The tensor that result i is written to: an argument (in place) or a new one. */
-static Node *make_output(Rewrite *x, Node *n, const SInfo *s, uint32_t i, bool only) {
-  int64_t at = -1;
-  if (n->op == OP_call_tir_inplace) {
-    IntList l = ((call_tir_inplace_attrs *)n->attrs)->inplace_indices;
-    if ((int32_t)i < l.n) at = l.at[i];
+/* ---- in place ---- */
+
+static void number_nodes(Rewrite *x) {
+  if (x->position.n) return;
+  uintptr_t at = 0;
+  for (BindingBlock *b = x->seq->first; b; b = b->next)
+    for (Node *n = b->first; n; n = n->next) map_setp(&x->position, n, (void *)++at);
+}
+
+/* Whether v, or what shares its memory, is used behind n or by n as another argument. What the
+ * rewrite has put in stands before n and has no number. */
+static bool used_again(Rewrite *x, const Node *v, const Node *n, uint32_t arg) {
+  uintptr_t limit = (uintptr_t)map_getp(&x->position, n);
+  for (const Use *u = v->uses; u; u = u->next) {
+    Node *here = node_in_seq(u->user, x->seq);
+    if (here == n) {
+      for (uint32_t i = 0; i < n->nin; i++)
+        if (i != arg && node_in(n, i) == v) return true;
+      continue;
+    }
+    if (!here || u->user->op == OP_YIELD || (uintptr_t)map_getp(&x->position, here) > limit)
+      return true;
+    if (node_may_alias(u->user) && used_again(x, u->user, n, arg)) return true;
   }
-  if (at >= 0 && at + 1 < (int64_t)n->nin) {
-    Node *arg = node_in(n, (uint32_t)at + 1);
-    if (arg->op != OP_PARAM && arg->op != OP_CONST) return arg;
-    diag_error(x->pc->c->diags, n->in[at + 1].span,
-               "call_tir_inplace would overwrite %s%s%s, which is not supported; copy it first",
-               arg->op == OP_PARAM ? "parameter '" : "a constant",
-               arg->op == OP_PARAM ? arg->name : "", arg->op == OP_PARAM ? "'" : "");
-    return NULL;
+  return false;
+}
+
+/* Whether n may overwrite argument v itself: memory made in this sequence and not needed again. */
+static bool may_overwrite(Rewrite *x, Node *n, uint32_t arg) {
+  number_nodes(x);
+  const Node *root = node_in(n, arg);
+  while (root->op == OP_memory_view || root->op == OP_ALIAS || root->op == OP_MATCH_CAST)
+    root = node_in(root, 0);
+  return root->op == OP_builtin_alloc_tensor && root->block && root->block->seq == x->seq &&
+         !used_again(x, root, n, arg);
+}
+
+/* A copy of v before n. */
+static Node *make_copy(Rewrite *x, Node *n, Node *v) {
+  const SInfo *s = v->sinfo;
+  Node *a = make_alloc(x, n, s->dims, (uint32_t)s->ndim, s->dtype,
+                       func_unique_name(x->f, v->name ? v->name : "copy"));
+  Node *in[] = {v, a};
+  Node *copy = node_create(x->f, OP_relaxc_copy, in, 2, n->span);
+  copy->attrs = node_new_attrs(x->f, OP_relaxc_copy);
+  copy->sinfo = sinfo_tuple(x->pc->c, NULL, 0);
+  node_bind_before(n, copy, "_");
+  return a;
+}
+
+/* The argument that result i of n overwrites; 0: none. */
+static uint32_t inplace_arg(const Node *n, uint32_t i) {
+  if (n->op != OP_call_tir_inplace) return 0;
+  const IntList *l = &node_attrs(n, call_tir_inplace)->inplace_indices;
+  int64_t at = (int32_t)i < l->n ? l->at[i] : -1;
+  return at >= 0 && at + 1 < (int64_t)n->nin ? (uint32_t)at + 1 : 0;
+}
+
+/* ---- calls ---- */
+
+/* The tensor that result i is written to: an argument or its copy (in place) or a new one. */
+static Node *make_output(Rewrite *x, Node *n, const SInfo *s, uint32_t i, bool only) {
+  uint32_t arg = inplace_arg(n, i);
+  if (arg) {
+    Node *v = node_in(n, arg);
+    if (may_overwrite(x, n, arg)) return v;
+    s = v->sinfo;
+    if (s->kind == SINFO_TENSOR && s->dims && dtype_known(s->dtype)) return make_copy(x, n, v);
   }
   if (s->kind != SINFO_TENSOR || !s->dims || !dtype_known(s->dtype)) {
     diag_error(x->pc->c->diags, n->span, "the result of '%s' needs a known shape and dtype",
@@ -107,9 +164,8 @@ static bool rewrite_call(Rewrite *x, Node *n, Node **next) {
   for (uint32_t i = 0; i < nout; i++) {
     outs[i] = make_output(x, n, tuple ? s->fields[i] : s, i, !tuple);
     if (!outs[i]) return false;
-    bool inplace = false; /* an argument already */
-    for (uint32_t k = 1; k < n->nin; k++) inplace |= outs[i] == in[k];
-    if (!inplace) in[nin++] = outs[i];
+    uint32_t arg = inplace_arg(n, i);
+    in[arg ? arg : nin++] = outs[i];
   }
   PrimFunc *f = n->op != OP_call_dps_packed && node_in(n, 0)->op == OP_GLOBAL
                     ? module_prim(x->pc->m, node_in(n, 0)->str)
@@ -143,7 +199,9 @@ bool pass_call_tir_rewrite(PassCtx *pc) {
     Rewrite x = {.pc = pc, .f = g->func};
     SeqVec seqs = {0};
     func_seqs(pc->scratch, g->func, &seqs);
-    for (uint32_t k = 0; k < seqs.n; k++)
+    for (uint32_t k = 0; k < seqs.n; k++) {
+      x.seq = seqs.at[k];
+      map_init(&x.position, pc->scratch);
       for (BindingBlock *b = seqs.at[k]->first; b; b = b->next) {
         b->dataflow = false;
         x.f = b->func;
@@ -153,6 +211,7 @@ bool pass_call_tir_rewrite(PassCtx *pc) {
           if (node_is_call_tir(n)) ok &= rewrite_call(&x, n, &next);
         }
       }
+    }
   }
   return ok;
 }

@@ -39,20 +39,6 @@ typedef struct {
   VEC(Storage *) storages;
 } Plan;
 
-/* Whether n's value may be (part of) the memory of its operands. */
-static bool may_alias(const Node *n) {
-  switch (n->op) {
-  case OP_TUPLE:
-  case OP_TUPLE_GET:
-  case OP_ALIAS:
-  case OP_MATCH_CAST:
-  case OP_YIELD:
-  case OP_memory_view:
-  case OP_memory_ensure_zero_offset: return true;
-  default: return false;
-  }
-}
-
 /* The OP_IF whose branch ends in this yield; NULL for a function's. */
 static Node *branch_owner(Plan *p, const Node *yield) {
   SeqVec seqs = {0};
@@ -77,12 +63,12 @@ static void follow(Plan *p, Life *l, const Node *v, Map *seen) {
         follow(p, l, owner, seen);
       else
         l->escapes = true;
-    } else if (!user->block && !may_alias(user)) {
+    } else if (!user->block && !node_may_alias(user)) {
       l->escapes = true; /* not understood */
     } else if (!here && user->block) {
       l->escapes = true; /* used outside of this sequence, or in a local function */
     }
-    if (may_alias(user) && user->op != OP_YIELD) follow(p, l, user, seen);
+    if (node_may_alias(user) && user->op != OP_YIELD) follow(p, l, user, seen);
   }
 }
 
