@@ -2,6 +2,7 @@
 #include "frontend/driver.h"
 #include "frontend/output.h"
 
+#include <malloc.h>
 #include <stdio.h>
 
 int main(int argc, char **argv) {
@@ -9,6 +10,10 @@ int main(int argc, char **argv) {
   Options o;
   int code = 0;
   output_install_cleanup();
+  /* What one phase frees (megabytes of syntax tree) serves the next: not given back to the system
+   * and faulted in again. */
+  (void)mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  (void)mallopt(M_TRIM_THRESHOLD, 1 << 30);
   switch (options_parse(a, argc, argv, &o)) {
   case OPTIONS_WRONG: code = 2; break;
   case OPTIONS_DONE: break;

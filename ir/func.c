@@ -1,7 +1,6 @@
 /* Functions of the graph level: parameters, blocks, names, and the walk over bound nodes. */
 #include "ir/module.h"
 #include "ir/op.h"
-#include <stdio.h>
 
 Func *func_create(Module *m, const char *name, Span s) {
   Func *f = ARENA_NEW(m->arena, Func);
@@ -131,33 +130,30 @@ static StrMap *func_names(Func *f) {
 
 /* The map's value is the last number tried for the name as a hint, plus one. */
 const char *func_unique_name(Func *f, const char *hint) {
-  Context *c = func_ctx(f);
+  StrPool *strings = func_ctx(f)->strings;
   StrMap *names = func_names(f);
-  uintptr_t i = (uintptr_t)strmap_get(names, hint);
-  if (!i) {
-    strmap_set(names, hint, (void *)(uintptr_t)1);
-    return strpool_intern(c->strings, hint, strlen(hint));
-  }
+  hint = strpool_intern(strings, hint, strlen(hint));
+  void **at = strmap_at(names, hint);
+  uintptr_t i = (uintptr_t)*at;
+  *at = (void *)(i + 1);
+  if (!i) return hint;
   /* gv, gv1, lv, lv1: the fresh names; x, x_1: names made from the user's. */
   bool fresh = strcmp(hint, "gv") == 0 || strcmp(hint, "lv") == 0;
-  char buf[32];
   Text t = {0};
   do {
-    snprintf(buf, sizeof buf, fresh ? "%zu" : "_%zu", (size_t)i++);
     text_clear(&t);
-    text_puts(&t, hint);
-    text_puts(&t, buf);
+    text_printf(&t, fresh ? "%s%zu" : "%s_%zu", hint, (size_t)i++);
   } while (strmap_has(names, text_cstr(&t)));
   strmap_set(names, hint, (void *)i);
-  strmap_set(names, text_cstr(&t), (void *)(uintptr_t)1);
-  const char *name = strpool_intern(c->strings, t.s, t.n);
+  const char *name = strpool_intern(strings, t.s, t.n);
+  strmap_set(names, name, (void *)(uintptr_t)1);
   text_free(&t);
   return name;
 }
 
 void func_take_name(Func *f, const char *name) {
-  StrMap *names = func_names(f);
-  if (!strmap_has(names, name)) strmap_set(names, name, (void *)(uintptr_t)1);
+  void **at = strmap_at(func_names(f), strpool_intern(func_ctx(f)->strings, name, strlen(name)));
+  if (!*at) *at = (void *)(uintptr_t)1;
 }
 
 /* ---- traversal ---- */

@@ -32,7 +32,7 @@ static Global *module_add(Module *m, GlobalKind kind, const char *name) {
   g->kind = kind;
   g->name = strpool_intern(m->ctx->strings, name, strlen(name));
   vec_push(m->arena, &m->globals, g);
-  strmap_set(&m->by_name, name, g);
+  strmap_set(&m->by_name, g->name, g);
   return g;
 }
 
@@ -64,6 +64,7 @@ void module_remove(Module *m, const char *name) {
 
 const char *module_unique_name(Module *m, const char *hint) {
   if (!module_find(m, hint)) return strpool_intern(m->ctx->strings, hint, strlen(hint));
+  hint = strpool_intern(m->ctx->strings, hint, strlen(hint));
   uintptr_t i = (uintptr_t)strmap_get(&m->suffixes, hint);
   const char *name;
   do name = arena_printf(m->arena, "%s%zu", hint, (size_t)++i);

@@ -20,6 +20,7 @@ bool dialect_parse(const char *s, Dialect *out) {
 void printer_init(Printer *p, Text *t, Dialect d, Arena *a) {
   *p = (Printer){.t = t, .d = d, .arena = a};
   map_init(&p->names, a);
+  map_init(&p->node_names, a);
   map_init(&p->declared, a);
   map_init(&p->prim_params, a);
   map_init(&p->data_names, a);
@@ -34,6 +35,7 @@ void printer_init(Printer *p, Text *t, Dialect d, Arena *a) {
 static void printer_begin_func(Printer *p) {
   static const char *const reserved[] = {"I", "T", "R", "cls", "tvm", "metadata", "TypeVar"};
   map_init(&p->names, p->arena);
+  map_init(&p->node_names, p->arena);
   map_init(&p->declared, p->arena);
   map_init(&p->prim_params, p->arena);
   map_init(&p->data_names, p->arena);
@@ -64,26 +66,48 @@ static const char *identifier(Printer *p, const char *s) {
   return r;
 }
 
-const char *print_define(Printer *p, const void *key, const char *hint) {
-  if (!hint) hint = "v";
-  if (!p->arena) return hint;
-  const char *name = identifier(p, hint);
-  uintptr_t next = (uintptr_t)strmap_get(&p->used, name);
+/* A name like `hint` that nothing in scope has. */
+static const char *take_name(Printer *p, const char *hint) {
+  const char *name = identifier(p, hint ? hint : "v");
+  void **used = strmap_at(&p->used, name);
+  uintptr_t next = (uintptr_t)*used;
+  *used = (void *)(next + 1);
   if (next) {
     const char *base = name;
     do name = arena_printf(p->arena, "%s_%zu", base, (size_t)next++);
     while (strmap_get(&p->used, name));
     strmap_set(&p->used, base, (void *)next);
+    strmap_set(&p->used, name, (void *)(uintptr_t)1);
   }
-  strmap_set(&p->used, name, (void *)(uintptr_t)1);
-  map_setp(&p->names, key, (void *)(uintptr_t)name);
   vec_push(p->arena, &p->scope, name);
   return name;
 }
 
+static const char *name_at(Printer *p, void **at, const char *hint) {
+  if (!*at) *at = (void *)(uintptr_t)take_name(p, hint);
+  return *at;
+}
+
+const char *print_define(Printer *p, const void *key, const char *hint) {
+  if (!p->arena) return hint ? hint : "v";
+  const char *name = take_name(p, hint);
+  map_setp(&p->names, key, (void *)(uintptr_t)name);
+  return name;
+}
+
 const char *print_name(Printer *p, const void *key, const char *hint) {
-  const char *name = p->arena ? map_getp(&p->names, key) : NULL;
-  return name ? name : print_define(p, key, hint);
+  return p->arena ? name_at(p, map_atp(&p->names, key), hint) : hint ? hint : "v";
+}
+
+const char *print_define_node(Printer *p, const Node *n, const char *hint) {
+  if (!p->arena) return hint ? hint : "v";
+  const char *name = take_name(p, hint);
+  map_set(&p->node_names, n->id, (void *)(uintptr_t)name);
+  return name;
+}
+
+const char *print_node_name(Printer *p, const Node *n) {
+  return p->arena ? name_at(p, map_at(&p->node_names, n->id), n->name) : n->name ? n->name : "v";
 }
 
 uint32_t print_scope_enter(Printer *p) {
@@ -91,7 +115,9 @@ uint32_t print_scope_enter(Printer *p) {
 }
 
 void print_scope_leave(Printer *p, uint32_t mark) {
-  while (p->scope.n > mark) strmap_set(&p->used, vec_pop(&p->scope), NULL);
+  if (mark) /* leaving a whole function, nobody asks any more */
+    while (p->scope.n > mark) strmap_set(&p->used, vec_pop(&p->scope), NULL);
+  p->scope.n = mark;
 }
 
 /* ---- attribute values ---- */
@@ -240,32 +266,33 @@ static void print_head(Printer *p, Text *out) {
 static void print_all(Text *t, const Module *m, Dialect d, const Global **gs, uint32_t n,
                       bool lone) {
   Arena *a = arena_create();
-  Text body = {0};
+  Text head = {0};
+  size_t start = t->n;
   Printer p;
-  printer_init(&p, &body, d, a);
+  printer_init(&p, t, d, a);
   int indent = lone ? 0 : 4;
   if (!lone) {
     p.uses_I = true;
-    text_puts(&body, "@I.ir_module\nclass Module:\n");
+    text_puts(t, "@I.ir_module\nclass Module:\n");
     bool any = n > 0;
     const Attr *const heads[] = {m->attrs, m->global_infos};
     const char *const names[] = {"I.module_attrs", "I.module_global_infos"};
     for (int i = 0; i < 2; i++) {
       if (!heads[i] || !heads[i]->n) continue;
       any = true;
-      text_printf(&body, "    %s(", names[i]);
+      text_printf(t, "    %s(", names[i]);
       print_attr(&p, heads[i]);
-      text_puts(&body, ")\n");
+      text_puts(t, ")\n");
     }
-    if (!any) text_puts(&body, "    pass\n");
+    if (!any) text_puts(t, "    pass\n");
   }
   for (uint32_t i = 0; i < n; i++) {
-    if (i) text_putc(&body, '\n');
+    if (i) text_putc(t, '\n');
     print_global(&p, gs[i], indent);
   }
-  print_head(&p, t);
-  text_putn(t, body.s, body.n);
-  text_free(&body);
+  print_head(&p, &head);
+  text_insert(t, start, head.s, head.n);
+  text_free(&head);
   arena_free(a);
 }
 

@@ -20,7 +20,8 @@ typedef struct {
   bool graph;   /* graph level: int64 literals are bare; else int32 ones */
   QuoteMode quote;
   /* names in scope */
-  Map names;               /* Var*, Buffer*, Node* -> const char * */
+  Map names;               /* Var*, Buffer* -> const char * */
+  Map node_names;          /* Node id -> const char * */
   StrMap used;             /* name -> next suffix to try; NULL when free again */
   VEC(const char *) scope; /* names in order of definition, for leaving scopes */
   Map declared;   /* symbolic Vars whose T.int64() line isn't needed any more (value not NULL) */
@@ -43,6 +44,9 @@ void printer_init(Printer *p, Text *t, Dialect d, Arena *a);
 /* A name unique among those in scope, for object `key`; the same object keeps its first one. */
 const char *print_define(Printer *p, const void *key, const char *hint);
 const char *print_name(Printer *p, const void *key, const char *hint);
+/* The same for nodes, whose keys are their ids. */
+const char *print_define_node(Printer *p, const Node *n, const char *hint);
+const char *print_node_name(Printer *p, const Node *n);
 uint32_t print_scope_enter(Printer *p);
 void print_scope_leave(Printer *p, uint32_t mark);
 void print_attr(Printer *p, const Attr *a);

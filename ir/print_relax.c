@@ -372,7 +372,7 @@ static void print_value(Printer *p, const Node *n, bool rhs) {
 /* A use of n: its name, or the expression in place when it has none. */
 static void print_node(Printer *p, const Node *n) {
   if (n->block || n->op == OP_PARAM || n->op == OP_FUNC)
-    text_puts(p->t, print_name(p, n, n->name));
+    text_puts(p->t, print_node_name(p, n));
   else
     print_value(p, n, false);
 }
@@ -439,7 +439,7 @@ static void print_branch(Printer *p, const Node *n, const Seq *s, const char *na
   uint32_t mark = print_scope_enter(p);
   const Node *r = seq_result(s);
   if (r->block && r->block->seq == s && r == s->last->last && r->op != OP_IF && r->op != OP_FUNC)
-    print_define(p, r, arena_printf(p->arena, "%s%s", name, suffix));
+    print_define_node(p, r, arena_printf(p->arena, "%s%s", name, suffix));
   print_seq(p, s, indent, false);
   text_indent(p->t, indent);
   print_binder(p, name, n);
@@ -452,7 +452,7 @@ static void print_branch(Printer *p, const Node *n, const Seq *s, const char *na
 }
 
 static void print_if(Printer *p, const Node *n, int indent) {
-  const char *name = print_name(p, n, n->name);
+  const char *name = print_node_name(p, n);
   text_indent(p->t, indent);
   text_puts(p->t, "if ");
   print_node(p, node_in(n, 0));
@@ -476,7 +476,7 @@ static void print_binding(Printer *p, const Node *n, int indent) {
   if (is_guard(n->next)) return;
   if (is_guard(n)) {
     text_indent(p->t, indent);
-    print_binder(p, print_name(p, n, n->name), n);
+    print_binder(p, print_node_name(p, n), n);
     print_value(p, node_in(n, 0), true);
     text_putc(p->t, '\n');
     return;
@@ -486,12 +486,12 @@ static void print_binding(Printer *p, const Node *n, int indent) {
     return;
   }
   if (n->op == OP_FUNC) {
-    print_func(p, n->local, print_name(p, n, n->name), indent, true);
+    print_func(p, n->local, print_node_name(p, n), indent, true);
     text_putc(p->t, '\n');
     return;
   }
   text_indent(p->t, indent);
-  if (!is_statement(n)) print_binder(p, print_name(p, n, n->name), n);
+  if (!is_statement(n)) print_binder(p, print_node_name(p, n), n);
   print_value(p, n, true);
   text_putc(p->t, '\n');
 }
@@ -502,7 +502,7 @@ static void print_output(Printer *p, const BindingBlock *b, int indent) {
   const char *sep = "";
   for (const Node *n = b->first; n; n = n->next) {
     if (!n->is_output) continue;
-    text_printf(p->t, "%s%s", sep, print_name(p, n, n->name));
+    text_printf(p->t, "%s%s", sep, print_node_name(p, n));
     sep = ", ";
   }
   text_puts(p->t, ")\n");
@@ -551,7 +551,7 @@ static const Var *param_var(const Node *n) {
 static void print_signature(Printer *p, const Func *f) {
   for (uint32_t i = 0; i < f->nparams; i++) {
     const Node *n = f->params[i];
-    const char *name = print_define(p, n, n->name);
+    const char *name = print_define_node(p, n, n->name);
     const Var *v = param_var(n);
     if (!v || map_hasp(&p->names, v)) continue;
     map_setp(&p->names, v, (void *)(uintptr_t)name);
@@ -566,7 +566,7 @@ static void print_signature(Printer *p, const Func *f) {
   p->quote = p->d == DIALECT_TODAY ? QUOTE_COMPOSED : QUOTE_ALL;
   for (uint32_t i = 0; i < f->nparams; i++) {
     const Node *n = f->params[i];
-    text_printf(p->t, "%s%s: ", i ? ", " : "", print_name(p, n, n->name));
+    text_printf(p->t, "%s%s: ", i ? ", " : "", print_node_name(p, n));
     const Var *v = param_var(n);
     if (p->d == DIALECT_EARLIER && v && dtype_eq(v->dtype, DT_I64))
       text_printf(p->t, "R.Prim(value=\"%s\")", print_name(p, v, v->name));

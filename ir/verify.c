@@ -26,14 +26,22 @@ void verify_print_dim(Text *t, const Expr *e) {
 }
 
 VerifyScope verify_enter(Verifier *v) {
-  VerifyScope s = {v->defined.n, v->scope};
+  VerifyScope s = {v->defined_nodes.n, v->defined.n, v->scope};
   v->scope = ++v->next_scope;
   return s;
 }
 
 void verify_leave(Verifier *v, VerifyScope s) {
-  while (v->defined.n > s.mark) map_setp(&v->visible, vec_pop(&v->defined), NULL);
+  if (s.scope) { /* leaving a whole function, nobody asks any more */
+    while (v->defined_nodes.n > s.nodes) map_set(&v->nodes, vec_pop(&v->defined_nodes), NULL);
+    while (v->defined.n > s.others) map_setp(&v->visible, vec_pop(&v->defined), NULL);
+  }
   v->scope = s.scope;
+}
+
+static void define_node(Verifier *v, const Node *n) {
+  map_set(&v->nodes, n->id, v);
+  vec_push(v->arena, &v->defined_nodes, n->id);
 }
 
 void verify_define(Verifier *v, const void *key) {
@@ -42,10 +50,11 @@ void verify_define(Verifier *v, const void *key) {
 }
 
 bool verify_once(Verifier *v, uint64_t kind, uint32_t id) {
-  uint64_t key = hash_mix(hash_mix(kind, id), v->scope);
-  if (map_has(&v->checked, key)) return false;
-  map_set(&v->checked, key, v);
-  return true;
+  uint64_t key = (uint64_t)v->scope << 34 | kind << 32 | id;
+  void **at = map_at(&v->checked, key);
+  bool first = !*at;
+  *at = v;
+  return first;
 }
 
 static const char *shown_name(const Node *n) {
@@ -82,7 +91,8 @@ typedef struct {
   Verifier *v;
   const Func *f;
   StrMap names;
-  bool pure; /* side effects are forbidden here */
+  Map closed; /* dataflow blocks that ended */
+  bool pure;  /* side effects are forbidden here */
 } FuncCheck;
 
 static void check_func(Verifier *v, const Func *f);
@@ -116,8 +126,9 @@ static void check_use(FuncCheck *k, const Node *user, uint32_t i) {
     check_floating(k, d);
     return;
   }
-  if (verify_sees(v, d)) return;
-  if (d->block && d->block->dataflow && !d->is_output && d->block != user->block)
+  bool local = d->block && d->block->dataflow && !d->is_output && d->block != user->block;
+  if (map_get(&v->nodes, d->id) && !(local && map_hasp(&k->closed, d->block))) return;
+  if (local)
     verify_fail(v, use_span(user, i), "R3",
                 "'%s' is local to its dataflow block; R.output must name it to use it here",
                 shown_name(d));
@@ -133,9 +144,9 @@ static void check_name(FuncCheck *k, const Node *n) {
     verify_fail(k->v, n->span, "R1", "a bound value has no name");
     return;
   }
-  if (strmap_has(&k->names, n->name))
-    verify_fail(k->v, n->name_span, "R1", "'%s' is bound twice", n->name);
-  strmap_set(&k->names, n->name, (void *)(uintptr_t)n);
+  void **bound = strmap_at(&k->names, n->name);
+  if (*bound) verify_fail(k->v, n->name_span, "R1", "'%s' is bound twice", n->name);
+  *bound = (void *)(uintptr_t)n;
 }
 
 static bool is_dps_call(const Verifier *v, const Node *n) {
@@ -188,7 +199,7 @@ static void check_node(FuncCheck *k, const Node *n) {
     check_seq(k, &n->if_.else_, n->span);
   }
   if (n->op == OP_FUNC && n->local) {
-    verify_define(v, n); /* it may call itself */
+    define_node(v, n); /* it may call itself */
     check_func(v, n->local);
   }
   if (!n->sinfo)
@@ -204,11 +215,9 @@ static void check_seq(FuncCheck *k, const Seq *s, Span span) {
   for (const BindingBlock *b = s->first; b; b = b->next) {
     for (const Node *n = b->first; n; n = n->next) {
       check_node(k, n);
-      if (n->op != OP_FUNC) verify_define(v, n);
+      if (n->op != OP_FUNC) define_node(v, n);
     }
-    if (!b->dataflow) continue;
-    for (const Node *n = b->first; n; n = n->next)
-      if (!n->is_output) map_setp(&v->visible, n, NULL);
+    if (b->dataflow) map_setp(&k->closed, b, v);
   }
   if (!s->yield || s->yield->nin != 1)
     verify_fail(v, span, "R12", "a function or branch has no result");
@@ -247,11 +256,12 @@ static void check_func(Verifier *v, const Func *f) {
                 symbol);
   FuncCheck k = {.v = v, .f = f, .pure = f->pure && !force_pure};
   strmap_init(&k.names, v->arena);
+  map_init(&k.closed, v->arena);
   VerifyScope outer = verify_enter(v);
   for (uint32_t i = 0; i < f->nparams; i++) {
     const Node *p = f->params[i];
     check_name(&k, p);
-    verify_define(v, p);
+    define_node(v, p);
     if (p->sinfo) define_bare(v, p->sinfo);
   }
   for (uint32_t i = 0; i < f->nparams; i++) {
@@ -270,7 +280,9 @@ bool module_verify(Module *m, const char *after) {
   Arena *a = arena_create();
   Verifier v = {.m = m, .c = m->ctx, .arena = a, .after = after, .ok = true};
   module_each(m, g) {
+    map_init(&v.nodes, a);
     map_init(&v.visible, a);
+    v.defined_nodes.n = v.defined.n = 0;
     map_init(&v.checked, a);
     map_init(&v.loop_blocks, a);
     if (g->broken) continue;

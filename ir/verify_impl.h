@@ -11,9 +11,10 @@ typedef struct {
   Arena *arena; /* scratch */
   const char *after;
   bool ok;
-  /* what is in scope: Node *, Var *, Buffer * -> non-NULL */
-  Map visible;
-  VEC(const void *) defined;  /* in order, for leaving scopes */
+  /* what is in scope, with a value that is not NULL: nodes by id; Var * and Buffer * */
+  Map nodes, visible;
+  VEC(uint32_t) defined_nodes; /* in order, for leaving scopes */
+  VEC(const void *) defined;
   uint32_t scope, next_scope; /* number of the current scope */
   Map checked;                /* (expression or node id, scope) checked already */
   /* blocks with axes around, and for each loop variable how many stood around its loop */
@@ -26,7 +27,7 @@ void verify_fail(Verifier *v, Span s, const char *rule, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
 typedef struct {
-  uint32_t mark, scope;
+  uint32_t nodes, others, scope;
 } VerifyScope;
 VerifyScope verify_enter(Verifier *v);
 void verify_leave(Verifier *v, VerifyScope s);

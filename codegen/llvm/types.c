@@ -54,7 +54,7 @@ LLVMValueRef cg_string(Cg *cg, const char *s) {
   LLVMSetLinkage(g, LLVMPrivateLinkage);
   LLVMSetUnnamedAddress(g, LLVMGlobalUnnamedAddr);
   LLVMSetAlignment(g, 1);
-  strmap_set(&cg->strings, s, g);
+  strmap_set(&cg->strings, arena_strndup(cg->arena, s, strlen(s)), g);
   return g;
 }
 

@@ -170,9 +170,14 @@ Node *graph_read_op(Sema *s, const Tree *t, const OpInfo *op, const Tree *self) 
   uint32_t nargs = graph_count_args(op), max = op->max_args < 0 ? t->n + 1 : (uint32_t)op->max_args;
   uint32_t room = max + nargs + t->n + 1;
   OpCall c = {.op = op};
-  c.in = ARENA_ARRAY(s->arena, Node *, room);
-  c.trees = ARENA_ARRAY(s->arena, const Tree *, room);
-  const Tree **slot = ARENA_ARRAY(s->arena, const Tree *, room);
+  /* most operators have few operands: a text of a million lines needs no memory for them */
+  enum { FEW = 8 };
+  Node *few_in[FEW];
+  const Tree *few_trees[FEW], *few_slots[FEW] = {0};
+  bool few = room <= FEW;
+  c.in = few ? few_in : ARENA_ARRAY(s->arena, Node *, room);
+  c.trees = few ? few_trees : ARENA_ARRAY(s->arena, const Tree *, room);
+  const Tree **slot = few ? few_slots : ARENA_ARRAY(s->arena, const Tree *, room);
   uint32_t given = 0, attr = 0;
   if (self) slot[given++] = self;
   for (uint32_t i = 0; i < t->n; i++) {

@@ -6,7 +6,7 @@ enum { MAX_CANDIDATES = 2000 };
 void scope_init(Scope *s, Arena *a) {
   memset(s, 0, sizeof *s);
   s->arena = a;
-  map_init(&s->by_name, a);
+  strmap_init(&s->by_name, a);
 }
 
 void scope_push(Scope *s) {
@@ -17,14 +17,15 @@ void scope_pop(Scope *s, const char *where) {
   uint32_t level = vec_pop(&s->levels);
   while (s->stack.n > level) {
     Binding *b = vec_pop(&s->stack);
-    if (map_getp(&s->by_name, b->name) != b) continue; /* hidden by a later one that stays */
+    void **at = strmap_at(&s->by_name, b->name);
+    if (*at != b) continue; /* hidden by a later one that stays */
     Binding *back = b->shadowed;
     if (!back && where) {
       b->hidden = true;
       b->where = where;
       back = b;
     }
-    map_setp(&s->by_name, b->name, back);
+    *at = back;
   }
 }
 
@@ -34,15 +35,16 @@ Binding *scope_bind(Scope *s, const char *name, BindKind kind, Span span) {
   b->kind = kind;
   b->span = span;
   b->level = s->levels.n;
-  Binding *old = map_getp(&s->by_name, name);
+  void **at = strmap_at(&s->by_name, name);
+  Binding *old = *at;
   b->shadowed = old && !old->hidden ? old : NULL;
-  map_setp(&s->by_name, name, b);
+  *at = b;
   vec_push(s->arena, &s->stack, b);
   return b;
 }
 
 Binding *scope_find(const Scope *s, const char *name) {
-  return map_getp(&s->by_name, name);
+  return strmap_get(&s->by_name, name);
 }
 
 Binding *scope_find_here(const Scope *s, const char *name) {

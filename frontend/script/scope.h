@@ -34,7 +34,7 @@ typedef struct Binding {
 
 typedef struct {
   Arena *arena;
-  Map by_name; /* interned name -> Binding */
+  StrMap by_name; /* name -> Binding */
   VEC(Binding *) stack;
   VEC(uint32_t) levels;
   bool poisoned;

@@ -1,51 +1,55 @@
-/* The string pool: an open-addressed table of pointers to strings, with their hashes beside them so
- * that growing never reads the strings again. */
+/* The string pool: an open-addressed table of indices into a list of strings, with their hashes
+ * beside the indices, so that growing never reads the strings again and most foreign strings are
+ * never looked at. Slots of names that differ in the last character lie side by side. */
 #include "ir/base/intern.h"
 #include "ir/base/map.h"
+#include "ir/base/vec.h"
 #include <string.h>
 
 typedef struct {
-  const char *s; /* NULL: empty */
-  uint64_t hash;
+  const char *s;
   size_t n;
-} Slot;
+} Str;
 
 struct StrPool {
   Arena *arena;
-  Slot *slots;
-  size_t n, nslots;
+  VEC(Str) strings;
+  uint64_t *slots; /* hash << 32 | index + 1, 0 = empty */
+  uint32_t nslots;
 };
 
 StrPool *strpool_create(Arena *a) {
   StrPool *p = ARENA_NEW(a, StrPool);
   p->arena = a;
   p->nslots = 256;
-  p->slots = ARENA_ARRAY(a, Slot, p->nslots);
+  p->slots = ARENA_ARRAY(a, uint64_t, p->nslots);
   return p;
 }
 
 static void strpool_grow(StrPool *p) {
-  Slot *old = p->slots;
-  size_t nold = p->nslots;
+  const uint64_t *old = p->slots;
+  uint32_t nold = p->nslots;
+  if (nold > UINT32_MAX / 2) fatal("out of memory (more than %u names)", nold / 2);
   p->nslots *= 2;
-  p->slots = ARENA_ARRAY(p->arena, Slot, p->nslots);
-  for (size_t i = 0; i < nold; i++) {
-    if (!old[i].s) continue;
-    size_t at = old[i].hash & (p->nslots - 1);
-    while (p->slots[at].s) at = (at + 1) & (p->nslots - 1);
+  p->slots = ARENA_ARRAY(p->arena, uint64_t, p->nslots);
+  for (uint32_t i = 0; i < nold; i++) {
+    if (!old[i]) continue;
+    uint32_t at = (uint32_t)(old[i] >> 32) & (p->nslots - 1);
+    while (p->slots[at]) at = (at + 1) & (p->nslots - 1);
     p->slots[at] = old[i];
   }
 }
 
 const char *strpool_intern(StrPool *p, const char *s, size_t n) {
-  uint64_t hash = hash_bytes(s, n, 0);
-  size_t at = hash & (p->nslots - 1);
-  for (; p->slots[at].s; at = (at + 1) & (p->nslots - 1)) {
-    const Slot *q = &p->slots[at];
-    if (q->hash == hash && q->n == n && (n == 0 || memcmp(q->s, s, n) == 0)) return q->s;
+  uint32_t hash = hash_name(s, n), at = hash & (p->nslots - 1);
+  for (uint64_t k; (k = p->slots[at]); at = (at + 1) & (p->nslots - 1)) {
+    if (k >> 32 != hash) continue;
+    const Str *q = &p->strings.at[(uint32_t)k - 1];
+    if (q->n == n && (n == 0 || memcmp(q->s, s, n) == 0)) return q->s;
   }
   const char *copy = arena_strndup(p->arena, s, n);
-  p->slots[at] = (Slot){copy, hash, n};
-  if (++p->n * 2 > p->nslots) strpool_grow(p);
+  vec_push(p->arena, &p->strings, ((Str){copy, n}));
+  p->slots[at] = (uint64_t)hash << 32 | p->strings.n;
+  if (p->strings.n > p->nslots / 2) strpool_grow(p);
   return copy;
 }

@@ -43,14 +43,28 @@ uint32_t sources_add(SourceMap *m, const char *name, const char *text, size_t si
   return sources_adopt(m, name, arena_strndup(m->arena, text, size), (uint32_t)size);
 }
 
-/* Everything `fd` gives, up to one byte more than the limit; NULL with errno set on failure. */
-static char *read_all(int fd, size_t guess, size_t *size) {
-  size_t cap = guess + 1, n = 0;
+/* A file of known size, straight into the arena; NULL with errno set on failure. */
+static char *read_file(Arena *a, int fd, size_t size, size_t *n) {
+  char *text = arena_alloc(a, size + 1);
+  *n = 0;
+  while (*n < size) {
+    ssize_t got = read(fd, text + *n, size - *n);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return NULL;
+    if (got == 0) break;
+    *n += (size_t)got;
+  }
+  return text;
+}
+
+/* Everything a pipe gives, up to one byte more than the limit; NULL with errno set on failure. */
+static char *read_stream(Arena *a, int fd, size_t *size) {
+  size_t cap = 8192, n = 0;
   char *buf = xmalloc(cap);
   for (;;) {
     if (n == cap) {
       if (n > FILE_LIMIT) break;
-      cap = cap < 4096 ? 8192 : cap * 2;
+      cap *= 2;
       buf = xrealloc(buf, cap);
     }
     ssize_t got = read(fd, buf + n, cap - n);
@@ -64,43 +78,41 @@ static char *read_all(int fd, size_t guess, size_t *size) {
     if (got == 0) break;
     n += (size_t)got;
   }
+  char *text = arena_strndup(a, buf, n);
+  free(buf);
   *size = n;
-  return buf;
+  return text;
 }
 
 uint32_t sources_read(SourceMap *m, const char *path, const char **error) {
   bool is_stdin = strcmp(path, "-") == 0;
   int fd = is_stdin ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
   struct stat st;
-  char *buf = NULL;
+  char *text = NULL;
   size_t n = 0;
   bool large = false;
   if (fd >= 0 && fstat(fd, &st) == 0) {
-    size_t guess = 0;
+    bool sized = S_ISREG(st.st_mode) && st.st_size > 0 && !is_stdin;
+    large = sized && st.st_size > FILE_LIMIT;
     if (S_ISDIR(st.st_mode))
       errno = EISDIR;
-    else if (S_ISREG(st.st_mode) && st.st_size > FILE_LIMIT)
-      large = true;
-    else {
-      if (S_ISREG(st.st_mode)) guess = (size_t)st.st_size;
-      buf = read_all(fd, guess, &n);
-    }
+    else if (sized && !large)
+      text = read_file(m->arena, fd, (size_t)st.st_size, &n);
+    else if (!large)
+      text = read_stream(m->arena, fd, &n);
   }
   int e = errno;
   if (fd >= 0 && !is_stdin) close(fd); /* only read from: nothing can be lost */
   if (large || n > FILE_LIMIT) {
-    free(buf);
     *error = "file too large";
     return 0;
   }
-  if (!buf) {
+  if (!text) {
     const char *why = strerror(e);
     *error = arena_strndup(m->arena, why, strlen(why));
     return 0;
   }
-  uint32_t id = sources_add(m, is_stdin ? "<stdin>" : path, buf, n);
-  free(buf);
-  return id;
+  return sources_adopt(m, is_stdin ? "<stdin>" : path, text, (uint32_t)n);
 }
 
 const SourceFile *sources_file(const SourceMap *m, uint32_t id) {

@@ -40,6 +40,14 @@ void text_putn(Text *t, const char *s, size_t n) {
   t->s[t->n] = 0;
 }
 
+void text_insert(Text *t, size_t at, const char *s, size_t n) {
+  text_reserve(t, n);
+  if (t->n > at) memmove(t->s + at + n, t->s + at, t->n - at);
+  if (n) memcpy(t->s + at, s, n);
+  t->n += n;
+  t->s[t->n] = 0;
+}
+
 void text_puts(Text *t, const char *s) {
   text_putn(t, s, strlen(s));
 }

@@ -17,6 +17,7 @@ void text_clear(Text *t);
 void text_putc(Text *t, char c);
 void text_puts(Text *t, const char *s);
 void text_putn(Text *t, const char *s, size_t n);
+void text_insert(Text *t, size_t at, const char *s, size_t n);
 void text_indent(Text *t, int columns);
 void text_printf(Text *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void text_vprintf(Text *t, const char *fmt, va_list ap);

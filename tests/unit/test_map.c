@@ -57,14 +57,13 @@ static void map_null_value_is_present(void **state) {
   arena_free(a);
 }
 
-static void strmap_copies_keys(void **state) {
+static void strmap_keeps_many_keys(void **state) {
   (void)state;
   Arena *a = arena_create();
   StrMap m;
   strmap_init(&m, a);
-  char key[16];
   for (int i = 0; i < 3000; i++) {
-    snprintf(key, sizeof key, "k%d", i);
+    const char *key = arena_printf(a, "k%d", i);
     strmap_set(&m, key, value((uint64_t)i));
   }
   strmap_set(&m, "k7", value(70));
@@ -106,7 +105,7 @@ int main(void) {
       cmocka_unit_test(map_empty),
       cmocka_unit_test(map_many_keys_in_order),
       cmocka_unit_test(map_null_value_is_present),
-      cmocka_unit_test(strmap_copies_keys),
+      cmocka_unit_test(strmap_keeps_many_keys),
       cmocka_unit_test(interned_strings_are_one_pointer),
       cmocka_unit_test(hashes_are_fixed),
   };
