@@ -30,40 +30,6 @@ static Span here(const ScriptParser *p, const char *begin, const char *end) {
 
 /* ---- names and keywords ---- */
 
-static const struct {
-  const char *name;
-  int token;
-} keywords[] = {
-    {"False", TOK_CONSTANT},     {"None", TOK_CONSTANT},     {"True", TOK_CONSTANT},
-    {"and", TOK_AND},            {"as", TOK_AS},             {"assert", TOK_ASSERT},
-    {"async", TOK_UNSUPPORTED},  {"await", TOK_UNSUPPORTED}, {"break", TOK_BREAK},
-    {"class", TOK_CLASS},        {"continue", TOK_CONTINUE}, {"def", TOK_DEF},
-    {"del", TOK_UNSUPPORTED},    {"elif", TOK_ELIF},         {"else", TOK_ELSE},
-    {"except", TOK_UNSUPPORTED}, {"finally", TOK_UNSUPPORTED}, {"for", TOK_FOR},
-    {"from", TOK_FROM},          {"global", TOK_UNSUPPORTED}, {"if", TOK_IF},
-    {"import", TOK_IMPORT},      {"in", TOK_IN},             {"is", TOK_IS},
-    {"lambda", TOK_LAMBDA},      {"nonlocal", TOK_UNSUPPORTED}, {"not", TOK_NOT},
-    {"or", TOK_OR},              {"pass", TOK_PASS},         {"raise", TOK_UNSUPPORTED},
-    {"return", TOK_RETURN},      {"try", TOK_UNSUPPORTED},   {"while", TOK_WHILE},
-    {"with", TOK_WITH},          {"yield", TOK_UNSUPPORTED},
-};
-
-static int keyword_find(const char *s, size_t n) {
-  if (n < 2 || n > 8) return 0;
-  size_t lo = 0, hi = sizeof keywords / sizeof *keywords;
-  while (lo < hi) {
-    size_t mid = (lo + hi) / 2;
-    int c = strncmp(s, keywords[mid].name, n);
-    if (c == 0 && keywords[mid].name[n]) c = -1;
-    if (c == 0) return keywords[mid].token;
-    if (c < 0)
-      hi = mid;
-    else
-      lo = mid + 1;
-  }
-  return 0;
-}
-
 /* True when the token before ends an operand, so that an operator or keyword may follow. */
 static bool after_operand(int previous) {
   switch (previous) {
@@ -113,27 +79,27 @@ static const char *next_word(const char *s, const char *word) {
 }
 
 static int lex_name(ScriptParser *p, SCRIPT_YYSTYPE *value, const char *begin) {
-  size_t n = (size_t)(p->cursor - begin);
-  int k = keyword_find(begin, n);
-  if (k && !keyword_as_name(p, k)) {
-    const char *after = NULL;
-    if (k == TOK_NOT && after_operand(p->previous) && (after = next_word(p->cursor, "in"))) {
-      p->cursor = after;
-      return TOK_NOT_IN;
-    }
-    if (k == TOK_IS && (after = next_word(p->cursor, "not"))) {
-      p->cursor = after;
-      return TOK_IS_NOT;
-    }
-    if (k == TOK_CONSTANT) {
-      TreeLoc loc = {offset_of(p, begin), offset_of(p, p->cursor)};
-      value->tree = tree_new(p, TREE_CONST, loc);
-      value->tree->op = *begin == 'F' ? TREE_FALSE : *begin == 'T' ? TREE_TRUE : TREE_NONE;
-    }
-    return k;
-  }
-  value->name = strpool_intern(p->ctx->strings, begin, n);
+  value->name = strpool_intern(p->ctx->strings, begin, (size_t)(p->cursor - begin));
   return TOK_NAME;
+}
+
+static int lex_keyword(ScriptParser *p, SCRIPT_YYSTYPE *value, const char *begin, int k) {
+  if (keyword_as_name(p, k)) return lex_name(p, value, begin);
+  const char *after = NULL;
+  if (k == TOK_NOT && after_operand(p->previous) && (after = next_word(p->cursor, "in"))) {
+    p->cursor = after;
+    return TOK_NOT_IN;
+  }
+  if (k == TOK_IS && (after = next_word(p->cursor, "not"))) {
+    p->cursor = after;
+    return TOK_IS_NOT;
+  }
+  if (k == TOK_CONSTANT) {
+    TreeLoc loc = {offset_of(p, begin), offset_of(p, p->cursor)};
+    value->tree = tree_new(p, TREE_CONST, loc);
+    value->tree->op = *begin == 'F' ? TREE_FALSE : *begin == 'T' ? TREE_TRUE : TREE_NONE;
+  }
+  return k;
 }
 
 /* ---- numbers ---- */
@@ -545,6 +511,7 @@ static int scan(ScriptParser *p, SCRIPT_YYSTYPE *value, SCRIPT_YYLTYPE *loc) {
     value->op = (o);                                                                               \
     TOKEN(TOK_AUGMENT);                                                                            \
   } while (0)
+#define KEYWORD(k) TOKEN(lex_keyword(p, value, begin, (k)))
 #define YYCURSOR p->cursor
 again:
   begin = p->cursor;
@@ -568,6 +535,31 @@ again:
       TOKEN(TOK_NEWLINE);
     }
 
+    "False" | "None" | "True" { KEYWORD(TOK_CONSTANT); }
+    "and" { KEYWORD(TOK_AND); }
+    "as" { KEYWORD(TOK_AS); }
+    "assert" { KEYWORD(TOK_ASSERT); }
+    "async" | "await" | "del" | "except" | "finally" | "global" |
+    "nonlocal" | "raise" | "try" | "yield" { KEYWORD(TOK_UNSUPPORTED); }
+    "break" { KEYWORD(TOK_BREAK); }
+    "class" { KEYWORD(TOK_CLASS); }
+    "continue" { KEYWORD(TOK_CONTINUE); }
+    "def" { KEYWORD(TOK_DEF); }
+    "elif" { KEYWORD(TOK_ELIF); }
+    "else" { KEYWORD(TOK_ELSE); }
+    "for" { KEYWORD(TOK_FOR); }
+    "from" { KEYWORD(TOK_FROM); }
+    "if" { KEYWORD(TOK_IF); }
+    "import" { KEYWORD(TOK_IMPORT); }
+    "in" { KEYWORD(TOK_IN); }
+    "is" { KEYWORD(TOK_IS); }
+    "lambda" { KEYWORD(TOK_LAMBDA); }
+    "not" { KEYWORD(TOK_NOT); }
+    "or" { KEYWORD(TOK_OR); }
+    "pass" { KEYWORD(TOK_PASS); }
+    "return" { KEYWORD(TOK_RETURN); }
+    "while" { KEYWORD(TOK_WHILE); }
+    "with" { KEYWORD(TOK_WITH); }
     [a-zA-Z_] [a-zA-Z_0-9]* { TOKEN(lex_name(p, value, begin)); }
 
     digits { TOKEN(lex_number(p, value, begin, 10)); }

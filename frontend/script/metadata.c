@@ -10,12 +10,19 @@
 
 enum { MAX_NDIM = 64 };
 
+/* The constants of one type key. */
+typedef struct {
+  const cJSON **items;
+  ConstData **known; /* those read already */
+  uint32_t n;
+} MetaList;
+
 struct Metadata {
   const Tree *literal;
   cJSON **nodes;
   uint32_t n;
   const cJSON *root; /* the array of key and value indices */
-  StrMap known;      /* "key[i]" -> ConstData */
+  StrMap lists;      /* type key -> MetaList */
 };
 
 static const char *string_of(const cJSON *object, const char *key) {
@@ -37,7 +44,7 @@ Metadata *metadata_read(Sema *s, const Tree *json) {
   cJSON *top = cJSON_ParseWithLength(json->str, json->n);
   Metadata *m = ARENA_NEW(s->arena, Metadata);
   m->literal = json;
-  strmap_init(&m->known, s->arena);
+  strmap_init(&m->lists, s->arena);
   const cJSON *nodes = top ? cJSON_GetObjectItemCaseSensitive(top, "nodes") : NULL;
   const cJSON *root = top ? cJSON_GetObjectItemCaseSensitive(top, "root_index") : NULL;
   s->json = top; /* released when the analysis ends */
@@ -148,6 +155,26 @@ bad:
 
 /* ---- references ---- */
 
+/* The list under a type key, as an array; NULL when there is none. */
+static MetaList *find_list(Sema *s, Metadata *m, const char *key) {
+  void **at = strmap_at(&m->lists, key);
+  if (*at) return *at;
+  const cJSON *list = NULL;
+  for (const cJSON *x = m->root->child; x && x->next; x = x->next->next) {
+    const cJSON *k = data_of(node_at(m, x), "ffi.String");
+    if (cJSON_IsString(k) && strcmp(k->valuestring, key) == 0)
+      list = data_of(node_at(m, x->next), "ffi.Array");
+  }
+  if (!cJSON_IsArray(list)) return NULL;
+  MetaList *l = ARENA_NEW(s->arena, MetaList);
+  uint32_t n = (uint32_t)cJSON_GetArraySize(list);
+  l->items = ARENA_ARRAY(s->arena, const cJSON *, n + 1);
+  l->known = ARENA_ARRAY(s->arena, ConstData *, n + 1);
+  for (const cJSON *x = list->child; x && l->n < n; x = x->next) l->items[l->n++] = x;
+  *at = l;
+  return l;
+}
+
 ConstData *metadata_const(Sema *s, const Tree *t) {
   Metadata *m = s->metadata;
   const Tree *inner = t->a;
@@ -159,25 +186,17 @@ ConstData *metadata_const(Sema *s, const Tree *t) {
   }
   if (!m->root) return NULL;
   const char *key = inner->b->str;
-  const char *name = arena_printf(s->arena, "%s[%lld]", key, (long long)index);
-  ConstData *known = strmap_get(&m->known, name);
-  if (known) return known;
-  const cJSON *list = NULL;
-  for (const cJSON *x = m->root->child; x && x->next; x = x->next->next) {
-    const cJSON *k = data_of(node_at(m, x), "ffi.String");
-    if (cJSON_IsString(k) && strcmp(k->valuestring, key) == 0)
-      list = data_of(node_at(m, x->next), "ffi.Array");
-  }
-  if (!cJSON_IsArray(list)) {
+  MetaList *list = find_list(s, m, key);
+  if (!list) {
     sema_error(s, inner->b, "the metadata has no '%s'", key);
     return NULL;
   }
-  const cJSON *item = index < INT32_MAX ? cJSON_GetArrayItem(list, (int)index) : NULL;
-  const cJSON *constant = node_at(m, item);
+  const cJSON *constant = index < list->n ? node_at(m, list->items[index]) : NULL;
   if (!constant) {
-    sema_error(s, t->b, "the metadata has %d entries under '%s'", cJSON_GetArraySize(list), key);
+    sema_error(s, t->b, "the metadata has %u entries under '%s'", list->n, key);
     return NULL;
   }
+  if (list->known[index]) return list->known[index];
   const cJSON *fields = cJSON_GetObjectItemCaseSensitive(constant, "data");
   const cJSON *value = cJSON_GetObjectItemCaseSensitive(fields, "value");
   if (!value) value = cJSON_GetObjectItemCaseSensitive(fields, "data");
@@ -187,7 +206,5 @@ ConstData *metadata_const(Sema *s, const Tree *t) {
     sema_error(s, t, "this entry of the metadata is no constant tensor");
     return NULL;
   }
-  ConstData *d = read_tensor(s, t, text->valuestring);
-  if (d) strmap_set(&m->known, name, d);
-  return d;
+  return list->known[index] = read_tensor(s, t, text->valuestring);
 }
