@@ -320,8 +320,9 @@ static const Dim *worst_div(Context *c, const Facts *f, const Dim *d) {
   return NULL;
 }
 
-/* min(x, y) is x or y: both must do. A max that only helps may be either. */
-static bool split_minmax(Context *c, const Facts *f, const Dim *d, int depth) {
+/* min(x, y) is x or y: both must do. A max that only helps may be either; which one does may depend
+ * on the cases of those that don't, so these are told apart first. */
+static bool split_minmax(Context *c, const Facts *f, const Dim *d, bool helping, int depth) {
   for (uint32_t i = 0; i < d->n; i++)
     for (uint32_t j = 0; j < d->terms[i].n; j++) {
       const DimTerm *t = &d->terms[i];
@@ -336,12 +337,13 @@ static bool split_minmax(Context *c, const Facts *f, const Dim *d, int depth) {
       if (!x || !y) continue;
       Interval s = bounds(f, m, PROVE_DEPTH);
       bool helps = a->kind == ATOM_MAX ? s.lo >= 0 : s.hi <= 0;
+      if (helps != helping) continue;
       bool okx = nonneg(c, f, x, depth - 2);
       if (helps && okx) return true;
       if (!helps && !okx) return false;
       return nonneg(c, f, y, depth - 2);
     }
-  return false;
+  return !helping && split_minmax(c, f, d, true, depth);
 }
 
 static bool nonneg(Context *c, const Facts *f, const Dim *d, int depth) {
@@ -351,7 +353,7 @@ static bool nonneg(Context *c, const Facts *f, const Dim *d, int depth) {
   const Dim *next = worst_var(c, f, d);
   if (!next) next = worst_div(c, f, d);
   if (next) return next != d && nonneg(c, f, next, depth - 1);
-  return split_minmax(c, f, d, depth);
+  return split_minmax(c, f, d, false, depth);
 }
 
 /* a <= b - slack */

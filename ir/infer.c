@@ -5,6 +5,7 @@
  * stands beside its row in ir/ops/<group>.c; the structural nodes' in ir/ops/core.c. */
 #include "ir/ops/util.h"
 
+#include "ir/dim_rules.h"
 #include "ir/print.h"
 
 #include <string.h>
@@ -39,6 +40,36 @@ void infer_note(InferCtx *ic, const Node *n, int i, const char *fmt, ...) {
   va_end(ap);
 }
 
+/* ---- devices ---- */
+/* The device that all tensors of s with one agree on goes to *dev; false once two differ. */
+static bool common_device(const SInfo *s, const char **dev) {
+  if (s->kind == SINFO_TUPLE) {
+    for (uint32_t i = 0; i < s->n; i++)
+      if (!common_device(s->fields[i], dev)) return false;
+    return true;
+  }
+  if (s->kind != SINFO_TENSOR || !s->vdevice) return true;
+  bool same = !*dev || !strcmp(*dev, s->vdevice);
+  *dev = s->vdevice;
+  return same;
+}
+
+static const SInfo *put_device(InferCtx *ic, const SInfo *s, const char *dev) {
+  if (s->kind == SINFO_TENSOR) return s->vdevice ? s : sinfo_with_vdevice(ic->c, s, dev);
+  if (s->kind != SINFO_TUPLE) return s;
+  const SInfo **f = ARENA_ARRAY(ic->arena, const SInfo *, s->n);
+  for (uint32_t i = 0; i < s->n; i++) f[i] = put_device(ic, s->fields[i], dev);
+  return sinfo_tuple(ic->c, f, s->n);
+}
+
+/* Results live where the operands do; operands on several devices leave that open. */
+static const SInfo *carry_device(InferCtx *ic, const Node *n, const SInfo *s) {
+  const char *dev = NULL;
+  for (uint32_t i = 0; i < n->nin; i++)
+    if (!common_device(node_in(n, i)->sinfo, &dev)) return s;
+  return dev ? put_device(ic, s, dev) : s;
+}
+
 bool node_infer(Module *m, Facts *facts, Node *n) {
   InferCtx ic = {m->ctx, m, facts, m->arena};
   const OpInfo *op = node_op(n);
@@ -57,6 +88,7 @@ bool node_infer(Module *m, Facts *facts, Node *n) {
     if (node_in(n, i)->sinfo && node_in(n, i)->sinfo->kind == SINFO_BAD)
       return true; /* what is wrong was said already */
   const SInfo *s = op->infer(&ic, n);
+  if (s && !(op->traits & (OPT_STRUCTURAL | OPT_CALL | OPT_NO_DEVICE))) s = carry_device(&ic, n, s);
   n->sinfo = s ? s : sinfo_bad(m->ctx);
   return diags_errors(m->ctx->diags) == errors;
 }
@@ -114,6 +146,28 @@ bool infer_ne(InferCtx *ic, const Expr *a, const Expr *b) {
   return a != b && prove_eq(ic->c, ic->facts, expr_dim(ic->c, a), expr_dim(ic->c, b)) == PROOF_NO;
 }
 
+const Expr *infer_literal(InferCtx *ic, const Expr *e) {
+  int64_t v;
+  return expr_const_int(ic->c, e, &v) ? expr_i64(ic->c, v) : e;
+}
+
+const Expr *infer_quotient(InferCtx *ic, const Expr *dim, int64_t by, int64_t more) {
+  Context *c = ic->c;
+  const Dim *d = expr_dim(c, dim), *in = dim_const(c, 0), *out = dim_const(c, more);
+  for (uint32_t i = 0; i < d->n; i++) {
+    const DimTerm *t = &d->terms[i];
+    bool whole = t->coef % by == 0;
+    const Dim **to = whole ? &out : &in;
+    *to = dim_add(c, *to, dim_monomial(c, whole ? t->coef / by : t->coef, t->atoms, t->n));
+  }
+  bool whole = d->konst % by == 0;
+  const Dim **to = whole ? &out : &in;
+  *to = dim_add(c, *to, dim_const(c, whole ? d->konst / by : d->konst));
+  const Expr *q = expr_floordiv(c, dim_expr(c, in, DT_I64), expr_i64(c, by));
+  if (in->n == 0) return dim_expr(c, dim_add(c, out, expr_dim(c, q)), DT_I64);
+  return out->n || out->konst ? expr_add(c, q, dim_expr(c, out, DT_I64)) : q;
+}
+
 const SInfo *infer_like(InferCtx *ic, const SInfo *s, DType d) {
   const SInfo *r = s->dims        ? sinfo_tensor(ic->c, s->dims, (uint32_t)s->ndim, d)
                    : s->shape_var ? sinfo_tensor_var(ic->c, s->shape_var, s->ndim, d)
@@ -134,6 +188,16 @@ const Expr **infer_dims_copy(InferCtx *ic, const Expr *const *dims, uint32_t n, 
 /* ---- operands ---- */
 bool node_has_in(const Node *n, uint32_t i) {
   return i < n->nin && node_in(n, i)->sinfo && !sinfo_is_void(node_in(n, i)->sinfo);
+}
+
+void infer_default(InferCtx *ic, Node *n, uint32_t i, const Expr *value) {
+  if (node_has_in(n, i)) return;
+  Node *p = node_prim(n->func, value, n->span);
+  node_infer(ic->m, ic->facts, p);
+  if (i < n->nin)
+    node_set_in(n, i, p);
+  else
+    node_add_in(n, p, n->span);
 }
 
 const SInfo *infer_tensor_arg(InferCtx *ic, const Node *n, uint32_t i) {

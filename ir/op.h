@@ -83,6 +83,7 @@ enum {                        /* traits */
        OPT_ARGS_TUPLE = 1 << 9, /* the arguments after the callee stand in a tuple in the text */
        OPT_REFUSED =
            1 << 8, /* distributed / device-only: parses and prints, never compiles for a CPU */
+       OPT_NO_DEVICE = 1 << 10, /* the result's device is left open, as TVM leaves it */
 };
 
 struct InferCtx;

@@ -55,12 +55,14 @@ static void print_tensor_type(Printer *p, const SInfo *s) {
     text_printf(t, "%sdtype=\"%s\"", sep, dtype_name(s->dtype));
     sep = ", ";
   }
+  if (!known && s->ndim >= 0) {
+    text_printf(t, "%sndim=%d", sep, s->ndim);
+    sep = ", ";
+  }
   if (s->vdevice) {
     text_printf(t, "%svdevice=", sep);
     text_put_quoted(t, s->vdevice, strlen(s->vdevice));
-    sep = ", ";
   }
-  if (!known && s->ndim >= 0) text_printf(t, "%sndim=%d", sep, s->ndim);
   text_putc(t, ')');
 }
 
@@ -279,8 +281,11 @@ static void print_field(Printer *p, const AttrField *f, const void *v) {
   bug("attribute field kind %d", (int)f->kind);
 }
 
-/* call_packed without struct info of a result has no ty_args in the text. */
-static bool field_left_out(const AttrField *f, const void *v) {
+/* call_packed without struct info of a result has no ty_args in the text; an attribute whose
+ * earlier name is its name is none of today's. */
+static bool field_left_out(const Printer *p, const AttrField *f, const void *v) {
+  if (f->old_name && !strcmp(f->old_name, f->name) && p->d != DIALECT_EARLIER)
+    return !*(const Attr *const *)v;
   if (f->kind == AK_SINFOS && f->defval) return ((const SInfoList *)v)->n <= 0;
   return f->kind == AK_DICT && f->defval && !*(const Attr *const *)v;
 }
@@ -307,7 +312,7 @@ static void print_op_call(Printer *p, const Node *n) {
   for (uint32_t i = 0; i < o->nattrs; i++) {
     const AttrField *f = &o->attrs[i];
     const void *v = (const char *)n->attrs + f->offset;
-    if (field_left_out(f, v)) continue;
+    if (field_left_out(p, f, v)) continue;
     bool old = p->d == DIALECT_EARLIER && f->old_name;
     text_printf(t, "%s%s=", sep, old ? f->old_name : f->name);
     print_field(p, f, v);
@@ -560,7 +565,7 @@ static void print_signature(Printer *p, const Func *f) {
   }
   uint32_t pending = p->pending.n;
   VarVec vars = {0};
-  for (uint32_t i = 0; i < f->nparams; i++) sinfo_vars(p->arena, f->params[i]->sinfo, &vars);
+  for (uint32_t i = 0; i < f->nparams; i++) sinfo_all_vars(p->arena, f->params[i]->sinfo, &vars);
   name_dims(p, vars.at, vars.n, p->d == DIALECT_TODAY);
   text_putc(p->t, '(');
   p->quote = p->d == DIALECT_TODAY ? QUOTE_COMPOSED : QUOTE_ALL;

@@ -479,6 +479,7 @@ typedef struct {
   Arena *arena;
   VarVec *out;
   Map seen;
+  bool callables;
 } VarCollector;
 
 static bool collect_var(const Expr *e, void *ctx) {
@@ -493,13 +494,22 @@ static void collect_vars(VarCollector *v, const SInfo *s) {
   if (s->dims)
     for (int32_t i = 0; i < s->ndim; i++) expr_walk(s->dims[i], collect_var, v);
   if (s->value) expr_walk(s->value, collect_var, v);
-  if (s->kind == SINFO_TUPLE)
+  if (s->kind == SINFO_TUPLE || (s->kind == SINFO_CALLABLE && v->callables))
     for (uint32_t i = 0; i < s->n; i++) collect_vars(v, s->fields[i]);
+  if (s->ret && v->callables) collect_vars(v, s->ret);
 }
 
-void sinfo_vars(Arena *a, const SInfo *s, VarVec *out) {
-  VarCollector v = {.arena = a, .out = out};
+static void add_vars(Arena *a, const SInfo *s, VarVec *out, bool callables) {
+  VarCollector v = {.arena = a, .out = out, .callables = callables};
   map_init(&v.seen, a);
   for (uint32_t i = 0; i < out->n; i++) map_setp(&v.seen, out->at[i], out->at[i]);
   collect_vars(&v, s);
+}
+
+void sinfo_vars(Arena *a, const SInfo *s, VarVec *out) {
+  add_vars(a, s, out, false);
+}
+
+void sinfo_all_vars(Arena *a, const SInfo *s, VarVec *out) {
+  add_vars(a, s, out, true);
 }

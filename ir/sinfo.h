@@ -86,6 +86,8 @@ const SInfo *sinfo_erase(Context *c, const Map *scope, const SInfo *s);
 /* Appends the symbolic vars of s that `out` doesn't hold yet, in order; those of a callable's
  * parameters are its own and left out. */
 void sinfo_vars(Arena *a, const SInfo *s, VarVec *out);
+/* The same with those of callables: all that the text of s mentions. */
+void sinfo_all_vars(Arena *a, const SInfo *s, VarVec *out);
 /* As in text, today's dialect, bare dims: R.Tensor((n, 4), dtype="float32"). For messages. */
 void sinfo_print(Text *t, const SInfo *s);
 /* "(n, 4)" */

@@ -11,7 +11,7 @@
 
 /* Marks symbolic variables that stand alone as a dim: matching an argument defines them. */
 static void define_bare(Sema *s, const SInfo *si) {
-  if (si->kind == SINFO_TUPLE)
+  if (si->kind == SINFO_TUPLE || si->kind == SINFO_CALLABLE) /* a function's are its own */
     for (uint32_t i = 0; i < si->n; i++) define_bare(s, si->fields[i]);
   if (si->kind == SINFO_PRIM && si->value && si->value->kind == EXPR_VAR) { /* R.Prim(value="n") */
     Binding *b = scope_find(&s->scope, si->value->var->name);

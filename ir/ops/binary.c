@@ -14,21 +14,16 @@ static const SInfo *operand(InferCtx *ic, const Node *n, uint32_t i) {
 
 static const SInfo *of_both(InferCtx *ic, const Node *n, const SInfo *a, const SInfo *b, DType d) {
   if (a->kind == SINFO_PRIM && b->kind == SINFO_PRIM) return sinfo_prim(ic->c, d);
-  const SInfo *r;
   if (a->kind == SINFO_TENSOR && a->shape_var && a->shape_var == b->shape_var)
-    r = sinfo_tensor_var(ic->c, a->shape_var, a->ndim, d);
-  else {
-    const Expr *const *dims;
-    int32_t ndim;
-    if (!infer_broadcast(ic, n, a, b, &dims, &ndim)) return NULL;
-    r = infer_tensor(ic, dims, ndim, d);
-  }
+    return sinfo_tensor_var(ic->c, a->shape_var, a->ndim, d);
   if (a->vdevice && b->vdevice && strcmp(a->vdevice, b->vdevice) != 0)
     return infer_error(ic, n, 1,
                        "operands must live on one device but '%s' is on '%s' and '%s' on '%s'",
                        infer_arg_name(ic, n, 0), a->vdevice, infer_arg_name(ic, n, 1), b->vdevice);
-  const char *dev = a->vdevice ? a->vdevice : b->vdevice;
-  return dev ? sinfo_with_vdevice(ic->c, r, dev) : r;
+  const Expr *const *dims;
+  int32_t ndim;
+  if (!infer_broadcast(ic, n, a, b, &dims, &ndim)) return NULL;
+  return infer_tensor(ic, dims, ndim, d);
 }
 
 const SInfo *infer_binary(InferCtx *ic, Node *n) {

@@ -66,14 +66,6 @@ bool lower_zeros(LowerCtx *lc, Node *n) {
   return filled(lc, 0);
 }
 
-/* ---- optional prim operands get their values, so that the text shows them ---- */
-static bool add_prim(InferCtx *ic, Node *n, const Expr *e) {
-  Node *p = node_prim(n->func, e, n->span);
-  if (!node_infer(ic->m, ic->facts, p)) return false;
-  node_add_in(n, p, n->span);
-  return true;
-}
-
 /* ---- ranges ---- */
 static const SInfo *range_of(InferCtx *ic, const Node *n, const Expr *start, const Expr *end,
                              const Expr *step) {
@@ -101,9 +93,9 @@ static const SInfo *range_of(InferCtx *ic, const Node *n, const Expr *start, con
     if (!expr_const_int(c, step, &by)) return sinfo_tensor_ndim(c, 1, d);
     if (by == 0 || by == INT64_MIN)
       return infer_error(ic, n, -1, "the step must not be %lld", (long long)by);
-    const Expr *span = by > 0 ? SUB(end, start) : SUB(start, end), *one = expr_i64(c, 1);
-    const Expr *size = expr_i64(c, by > 0 ? by : -by);
-    len = expr_simplify(c, expr_floordiv(c, ADD(span, SUB(size, one)), size));
+    const Expr *span = by > 0 ? SUB(end, start) : SUB(start, end);
+    int64_t size = by > 0 ? by : -by;
+    len = infer_quotient(ic, ADD(span, expr_i64(c, size - 1)), size, 0);
     if (prove_le(c, ic->facts, dim_const(c, 0), expr_dim(c, len)) != PROOF_YES)
       len = expr_simplify(c, expr_max(c, len, expr_i64(c, 0)));
   }
@@ -124,7 +116,7 @@ const SInfo *infer_arange(InferCtx *ic, Node *n) {
     else
       node_add_in(n, end, n->span);
   }
-  if (n->nin == 2 && !add_prim(ic, n, expr_lit(ic->c, node_in(n, 0)->sinfo->dtype, 1))) return NULL;
+  infer_default(ic, n, 2, expr_lit(ic->c, node_in(n, 0)->sinfo->dtype, 1));
   for (uint32_t i = 0; i < 3; i++)
     if (!infer_prim_arg(ic, n, i, &v[i])) return NULL;
   if (!v[0] || !v[1] || !v[2])
@@ -150,7 +142,7 @@ const SInfo *infer_eye(InferCtx *ic, Node *n) {
   const Expr *rows, *cols, *k;
   if (!infer_prim_arg(ic, n, 0, &rows)) return NULL;
   if (n->nin == 1) node_add_in(n, node_in(n, 0), n->in[0].span);
-  if (n->nin == 2 && !add_prim(ic, n, expr_i64(ic->c, 0))) return NULL;
+  infer_default(ic, n, 2, expr_i64(ic->c, 0));
   if (sinfo_is_void(node_in(n, 1)->sinfo)) node_set_in(n, 1, node_in(n, 0));
   if (!infer_prim_arg(ic, n, 1, &cols) || !infer_prim_arg(ic, n, 2, &k)) return NULL;
   DType d = dtype_or(n, DT_F32);
@@ -170,7 +162,7 @@ const SInfo *infer_eye_like(InferCtx *ic, Node *n) {
   if (!x) return NULL;
   if (x->ndim >= 0 && x->ndim != 2)
     return infer_error(ic, n, 0, "expected rank 2 but got %s", infer_shape_text(ic, x));
-  if (n->nin == 1 && !add_prim(ic, n, expr_i64(ic->c, 0))) return NULL;
+  infer_default(ic, n, 1, expr_i64(ic->c, 0));
   return infer_prim_arg(ic, n, 1, &k) ? infer_like(ic, x, dtype_or(n, x->dtype)) : NULL;
 }
 
@@ -191,7 +183,7 @@ const SInfo *infer_triangle(InferCtx *ic, Node *n) {
   if (!x) return NULL;
   if (x->ndim >= 0 && x->ndim < 2)
     return infer_error(ic, n, 0, "expected rank 2 or more but got %s", infer_shape_text(ic, x));
-  if (n->nin == 1 && !add_prim(ic, n, expr_i64(ic->c, 0))) return NULL;
+  infer_default(ic, n, 1, expr_i64(ic->c, 0));
   return infer_prim_arg(ic, n, 1, &k) ? x : NULL;
 }
 

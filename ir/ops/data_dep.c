@@ -186,6 +186,7 @@ static bool read_unique(InferCtx *ic, Node *n, const SInfo *x, Unique *u) {
 const SInfo *infer_unique(InferCtx *ic, Node *n) {
   const SInfo *x = infer_tensor_arg(ic, n, 0), *f[4];
   Unique u;
+  for (uint32_t i = 1; i < 5; i++) infer_default(ic, n, i, expr_lit(ic->c, DT_BOOL, i == 1));
   if (!x || !read_unique(ic, n, x, &u)) return NULL;
   uint32_t k = 0;
   const Expr *one = expr_i64(ic->c, 1);

@@ -1,11 +1,6 @@
 /* Struct info of collective operations and distributed tensors. */
 #include "ir/ops/util.h"
 
-static const SInfo *with_dims(InferCtx *ic, const SInfo *x, const Expr *const *dims) {
-  const SInfo *r = sinfo_tensor(ic->c, dims, (uint32_t)x->ndim, x->dtype);
-  return x->vdevice ? sinfo_with_vdevice(ic->c, r, x->vdevice) : r;
-}
-
 const SInfo *infer_allgather(InferCtx *ic, Node *n) {
   const SInfo *x = infer_tensor_arg(ic, n, 0);
   if (!x || !x->dims) return x;
@@ -13,7 +8,7 @@ const SInfo *infer_allgather(InferCtx *ic, Node *n) {
   const Expr **dims = infer_dims_copy(ic, x->dims, (uint32_t)x->ndim, 0);
   dims[0] = expr_simplify(
       ic->c, expr_mul(ic->c, dims[0], expr_i64(ic->c, node_attrs(n, ccl_allgather)->num_workers)));
-  return with_dims(ic, x, dims);
+  return sinfo_tensor(ic->c, dims, (uint32_t)x->ndim, x->dtype);
 }
 
 const SInfo *infer_scatter(InferCtx *ic, Node *n) {
@@ -32,8 +27,8 @@ const SInfo *infer_scatter(InferCtx *ic, Node *n) {
   if (infer_ne(ic, expr_floormod(ic->c, dims[axis], by), expr_i64(ic->c, 0)))
     return infer_error(ic, n, 0, "dim %d of %s can't be divided among %lld workers", axis,
                        infer_shape_text(ic, x), (long long)workers);
-  dims[axis] = expr_simplify(ic->c, expr_floordiv(ic->c, dims[axis], by));
-  return with_dims(ic, x, dims);
+  dims[axis] = infer_literal(ic, expr_div(ic->c, dims[axis], by));
+  return sinfo_tensor(ic->c, dims, (uint32_t)x->ndim, x->dtype);
 }
 
 const SInfo *infer_redistribute(InferCtx *ic, Node *n) {

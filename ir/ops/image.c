@@ -20,6 +20,16 @@ static bool one_of(InferCtx *ic, const Node *n, const char *attr, const char *s,
   return false;
 }
 
+/* One extent given for all axes of a size becomes the shape of them. */
+static const SInfo *square(InferCtx *ic, Node *n, uint32_t nd) {
+  const Expr *dims[WINDOW_MAX];
+  for (uint32_t i = 0; i < nd; i++) dims[i] = te_cast(ic->c, DT_I64, node_in(n, 1)->sinfo->value);
+  Node *shape = node_shape(n->func, dims, nd, n->in[1].span);
+  node_infer(ic->m, ic->facts, shape);
+  node_set_in(n, 1, shape);
+  return shape->sinfo;
+}
+
 const SInfo *infer_resize(InferCtx *ic, Node *n) {
   static const char *const methods[] = {"nearest_neighbor", "linear", "cubic", NULL};
   static const char *const modes[] = {
@@ -39,6 +49,7 @@ const SInfo *infer_resize(InferCtx *ic, Node *n) {
   if (!x) return NULL;
   if (x->ndim >= 0 && x->ndim != (int32_t)l.ndim)
     return infer_error(ic, n, 0, "expected rank %u but got %s", l.ndim, infer_shape_text(ic, x));
+  if (s->kind == SINFO_PRIM && s->value) s = square(ic, n, nd);
   if (s->kind != SINFO_SHAPE || s->ndim != (int32_t)nd)
     return infer_error(ic, n, 1, "expected a shape of %u values but got %s", nd,
                        infer_type_text(ic, s));

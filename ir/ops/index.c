@@ -80,14 +80,14 @@ static const Expr *canonical(InferCtx *ic, const Expr *at, const Expr *dim, int6
                              bool inbound) {
   Context *c = ic->c;
   const Expr *zero = expr_i64(c, 0), *hi = stride < 0 ? SUB(dim, expr_i64(c, 1)) : dim;
-  const Expr *lo = expr_i64(c, stride < 0 ? -1 : 0), *wrapped = ADD(at, dim);
+  const Expr *lo = expr_i64(c, stride < 0 ? -1 : 0), *wrapped = expr_simplify(c, ADD(at, dim));
   at = te_cast(c, DT_I64, at);
   if (prove_lt(c, ic->facts, expr_dim(c, at), expr_dim(c, zero)) == PROOF_YES)
     at = wrapped;
   else if (prove_le(c, ic->facts, expr_dim(c, zero), expr_dim(c, at)) != PROOF_YES)
     at = expr_select(c, LT(at, zero), wrapped, at);
   if (!inbound) at = expr_min(c, expr_max(c, at, lo), hi);
-  return expr_simplify(c, at);
+  return infer_literal(ic, at);
 }
 
 static bool same_count(InferCtx *ic, const Node *n, uint32_t i, uint32_t have, uint32_t want) {
@@ -137,7 +137,7 @@ static bool plan(InferCtx *ic, const Node *n, const SInfo *x, Slice *s, bool *kn
     const Expr *span = stride > 0 ? SUB(end, begin) : SUB(begin, end);
     const Expr *step = expr_i64(c, stride > 0 ? stride : -stride);
     const Expr *len = expr_floordiv(c, ADD(span, SUB(step, expr_i64(c, 1))), step);
-    len = expr_simplify(c, len);
+    len = infer_literal(ic, len);
     if (prove_le(c, ic->facts, expr_dim(c, expr_i64(c, 0)), expr_dim(c, len)) != PROOF_YES)
       len = expr_simplify(c, expr_max(c, len, expr_i64(c, 0)));
     s[at] = (Slice){begin, len, stride};

@@ -69,9 +69,12 @@ const SInfo *infer_concat(InferCtx *ic, Node *n) {
   if (t->n == 1) return t->fields[0];
   if (!known || unproved || ndim < 0) return sinfo_tensor_ndim(ic->c, ndim, d);
   const Expr **dims = infer_dims_copy(ic, t->fields[0]->dims, (uint32_t)ndim, 0);
-  for (uint32_t k = 1; k < t->n; k++)
+  bool same = true;
+  for (uint32_t k = 1; k < t->n; k++) {
+    same = same && t->fields[k]->dims[axis] == t->fields[0]->dims[axis];
     dims[axis] = expr_add(ic->c, dims[axis], t->fields[k]->dims[axis]);
-  dims[axis] = expr_simplify(ic->c, dims[axis]);
+  }
+  dims[axis] = same ? expr_simplify(ic->c, dims[axis]) : infer_literal(ic, dims[axis]);
   return sinfo_tensor(ic->c, dims, (uint32_t)ndim, d);
 }
 
@@ -202,8 +205,11 @@ const SInfo *infer_split(InferCtx *ic, Node *n) {
     }
     const Expr **d = infer_dims_copy(ic, x->dims, (uint32_t)x->ndim, 0);
     if (cuts) {
-      const Expr *len = SUB(cut_at(c, cuts, ncuts, i + 1, dim), cut_at(c, cuts, ncuts, i, dim));
-      d[axis] = expr_simplify(c, expr_max(c, expr_simplify(c, len), expr_i64(c, 0)));
+      const Expr *begin = cut_at(c, cuts, ncuts, i, dim), *zero = expr_i64(c, 0);
+      const Expr *len = cut_at(c, cuts, ncuts, i + 1, dim);
+      if (i == ncuts) begin = expr_max(c, cuts[i - 1], zero); /* begins beyond the end: 0 */
+      if (i) len = expr_max(c, SUB(len, begin), zero);
+      d[axis] = infer_literal(ic, len);
     } else if (i + 1 < count)
       d[axis] = each;
     else

@@ -38,9 +38,7 @@ static const SInfo *product(InferCtx *ic, Node *n, const SInfo *a, const SInfo *
   int32_t k = nbatch;
   if (own_a == 2) dims[k++] = a->dims[a->ndim - 2];
   if (own_b == 2) dims[k++] = b->dims[b->ndim - 1];
-  const SInfo *r = sinfo_tensor(ic->c, dims, (uint32_t)k, d);
-  const char *dev = a->vdevice ? a->vdevice : b->vdevice;
-  return dev ? sinfo_with_vdevice(ic->c, r, dev) : r;
+  return sinfo_tensor(ic->c, dims, (uint32_t)k, d);
 }
 
 const SInfo *infer_matmul(InferCtx *ic, Node *n) {

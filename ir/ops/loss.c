@@ -207,7 +207,8 @@ static bool check_param(InferCtx *ic, Node *n, uint32_t i, const SInfo *x, int64
                 infer_arg_name(ic, n, i), infer_shape_text(ic, s));
     return false;
   }
-  if (!infer_axis(ic, n, axis, x->ndim < 0 ? 0 : x->ndim, &at)) return false;
+  if (x->ndim < 0) return true;
+  if (!infer_axis(ic, n, axis, x->ndim, &at)) return false;
   if (x->dims && s->dims && !infer_eq(ic, x->dims[at], s->dims[0])) {
     infer_error(ic, n, (int)i, "'%s' has %s elements but axis %d of the data %s",
                 infer_arg_name(ic, n, i), infer_expr_text(ic, s->dims[0]), at,
@@ -231,7 +232,6 @@ const SInfo *infer_quantize(InferCtx *ic, Node *n) {
   const SInfo *x = infer_tensor_arg(ic, n, 0);
   if (!x) return NULL;
   DType d = a->out_dtype, in = x->dtype;
-  if (x->ndim < 0) return infer_error(ic, n, 0, "the rank of the data must be known");
   bool small = dtype_is_int(d) && d.bits <= 16 && !dtype_is_bool(d);
   if (back ? !float_16_32(d) : !small && !is_float8(d))
     return infer_error(ic, n, -1, "out_dtype %s is not possible here", dtype_name(d));
@@ -249,6 +249,7 @@ const SInfo *infer_quantize(InferCtx *ic, Node *n) {
       !dtype_eq(z, DT_F16))
     return infer_error(ic, n, 2, "'zero_point' must be an integer of up to 32 bits or float16");
   bool known = dtype_known(in) && dtype_known(s) && dtype_known(z);
+  if (known && x->ndim < 0) return infer_error(ic, n, 0, "the rank of the data must be known");
   return infer_like(ic, x, known ? d : DT_UNKNOWN);
 }
 

@@ -26,8 +26,7 @@ static const SInfo *reduced(InferCtx *ic, Node *n, IntList axes, bool keepdims, 
     if (!gone[i] || keepdims) {
       dims[left++] = gone[i] ? expr_i64(ic->c, 1) : x->dims ? x->dims[i] : NULL;
     }
-  const SInfo *r = infer_tensor(ic, known ? dims : NULL, left, d);
-  return x->vdevice ? sinfo_with_vdevice(ic->c, r, x->vdevice) : r;
+  return infer_tensor(ic, known ? dims : NULL, left, d);
 }
 
 _Static_assert(offsetof(sum_attrs, axis) == offsetof(std_attrs, axis), "one attribute struct");

@@ -76,7 +76,7 @@ const SInfo *infer_reshape(InferCtx *ic, Node *n) {
       return infer_error(ic, n, -1, "%s has %s elements but %s has %s", infer_shape_text(ic, x),
                          infer_expr_text(ic, a), infer_shape_text(ic, r), infer_expr_text(ic, b));
   }
-  return r && x->vdevice ? sinfo_with_vdevice(ic->c, r, x->vdevice) : r;
+  return r;
 }
 
 const SInfo *infer_flatten(InferCtx *ic, Node *n) {
@@ -175,8 +175,7 @@ const SInfo *infer_permute_dims(InferCtx *ic, Node *n) {
   if (!x->dims) return infer_tensor(ic, NULL, x->ndim, x->dtype);
   const Expr *d[TE_MAX_RANK];
   for (int32_t i = 0; i < x->ndim; i++) d[i] = x->dims[axes.n < 0 ? x->ndim - 1 - i : at[i]];
-  const SInfo *r = sinfo_tensor(ic->c, d, (uint32_t)x->ndim, x->dtype);
-  return x->vdevice ? sinfo_with_vdevice(ic->c, r, x->vdevice) : r;
+  return sinfo_tensor(ic->c, d, (uint32_t)x->ndim, x->dtype);
 }
 
 bool lower_permute_dims(LowerCtx *lc, Node *n) {

@@ -31,9 +31,17 @@ bool infer_prims_arg(InferCtx *ic, const Node *n, uint32_t i, const Expr *const 
 bool infer_prim_arg(InferCtx *ic, const Node *n, uint32_t i, const Expr **out);
 /* Has operand i been given? (Absent ones are missing at the end, or an empty tuple.) */
 bool node_has_in(const Node *n, uint32_t i);
+/* Gives operand i, the first that is missing or one in between, this value unless it has been
+ * given. */
+void infer_default(InferCtx *ic, Node *n, uint32_t i, const Expr *value);
 /* Refuses a dtype that is known and no float. */
 bool infer_need_float(InferCtx *ic, const Node *n, uint32_t i, const SInfo *s);
 bool infer_need_int(InferCtx *ic, const Node *n, uint32_t i, const SInfo *s);
+/* e as a literal when it is constant, else as it is: what TVM leaves as it was built. */
+const Expr *infer_literal(InferCtx *ic, const Expr *e);
+/* dim // by + more, in the form that TVM gives it: what by divides stands outside, the rest keeps
+ * its constant ("(h - 3) // 2 + 1", where the canonical form would be "(h + 1) // 2 - 1"). */
+const Expr *infer_quotient(InferCtx *ic, const Expr *dim, int64_t by, int64_t more);
 /* dims as a new array that a hook may change. */
 const Expr **infer_dims_copy(InferCtx *ic, const Expr *const *dims, uint32_t n, uint32_t extra);
 

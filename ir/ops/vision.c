@@ -229,6 +229,11 @@ static const Attr *four_ones(Arena *arena) {
   return a;
 }
 
+/* The rank of these results is known in any case. */
+static const SInfo *of_rank_3(InferCtx *ic, const SInfo *x) {
+  return x->ndim < 0 ? sinfo_tensor_ndim(ic->c, 3, x->dtype) : x;
+}
+
 const SInfo *infer_multibox(InferCtx *ic, Node *n) {
   vision_multibox_transform_loc_attrs *given = node_attrs(n, vision_multibox_transform_loc);
   if (!given->variances || given->variances->kind == ATTR_NONE)
@@ -247,7 +252,7 @@ const SInfo *infer_multibox(InferCtx *ic, Node *n) {
     b[2] = expr_i64(ic->c, 4);
     if (!dim_is(ic, n, 1, l, 1, expr_simplify(ic->c, expr_mul(ic->c, b[1], b[2])))) return NULL;
   }
-  const SInfo *f[2] = {infer_tensor(ic, p->dims ? b : NULL, 3, p->dtype), p};
+  const SInfo *f[2] = {infer_tensor(ic, p->dims ? b : NULL, 3, p->dtype), of_rank_3(ic, p)};
   return sinfo_tuple(ic->c, f, 2);
 }
 
@@ -319,7 +324,7 @@ bool lower_multibox(LowerCtx *lc, Node *n) {
 const SInfo *infer_get_valid_counts(InferCtx *ic, Node *n) {
   const SInfo *x = float_arg(ic, n, 0, 3);
   if (!x) return NULL;
-  const SInfo *f[3] = {infer_tensor(ic, x->dims, 1, DT_I32), x,
+  const SInfo *f[3] = {infer_tensor(ic, x->dims, 1, DT_I32), of_rank_3(ic, x),
                        infer_tensor(ic, x->dims, 2, DT_I32)};
   return sinfo_tuple(ic->c, f, 3);
 }
@@ -396,9 +401,9 @@ const SInfo *infer_nms(InferCtx *ic, Node *n) {
   if (x->dims && (!dim_is(ic, n, 1, v, 0, x->dims[0]) || !dim_is(ic, n, 2, i, 0, x->dims[0]) ||
                   !dim_is(ic, n, 2, i, 1, x->dims[1])))
     return NULL;
-  if (!a->return_indices) return x;
+  if (!a->return_indices) return of_rank_3(ic, x);
   const Expr *d[2] = {x->dims ? x->dims[0] : NULL, expr_i64(ic->c, 1)};
-  const SInfo *f[3] = {x, infer_tensor(ic, x->dims, 2, DT_I32),
+  const SInfo *f[3] = {of_rank_3(ic, x), infer_tensor(ic, x->dims, 2, DT_I32),
                        infer_tensor(ic, x->dims ? d : NULL, 2, DT_I32)};
   return a->soft_nms_sigma > 0 ? sinfo_tuple(ic->c, f, 3) : sinfo_tuple(ic->c, f + 1, 2);
 }

@@ -75,7 +75,7 @@ const Expr *window_extent(InferCtx *ic, const Window *w, uint32_t i, const Expr 
   const Expr *one = expr_i64(c, 1);
   const Expr *room = ADD(dim, expr_i64(c, w->before[i] + w->after[i]));
   room = SUB(SUB(room, MUL(expr_i64(c, w->dilation[i]), SUB(k, one))), one);
-  return expr_simplify(c, ADD(expr_floordiv(c, room, expr_i64(c, w->stride[i])), one));
+  return infer_quotient(ic, room, w->stride[i], 1);
 }
 
 Buffer *window_pad(LowerCtx *lc, Buffer *b, const Layout *l, const Window *w,

@@ -108,7 +108,9 @@ static void calls_substitute(void **state) {
 
 int main(void) {
 #define GROUP(g)                                                                                   \
-  { "infer " #g, check_group, NULL, NULL, #g }
+  {                                                                                                \
+    "infer " #g, check_group, NULL, NULL, #g                                                       \
+  }
   const struct CMUnitTest tests[] = {
       GROUP(unary),
       GROUP(binary),
@@ -122,6 +124,7 @@ int main(void) {
       GROUP(attn),
       GROUP(einsum),
       GROUP(loss),
+      GROUP(calls),
       cmocka_unit_test(words_name_both_shapes),
       cmocka_unit_test(calls_substitute),
   };
