@@ -42,9 +42,22 @@ void emit_chunks(Emit *em, const Axis *ax, uint32_t full, uint32_t unroll, int64
     if (loop) vec_push(em->tmp, out, loop);
   }
   if (known && n % wide == 0) return;
+  if (wide > full && (known ? n % wide >= full : !em->use_mask)) { /* single vectors */
+    Var *v = loop_var(c, ax->var->name);
+    const Expr *rest = expr_sub(c, ax->extent, start);
+    const Expr *some = expr_simplify(c, expr_floordiv(c, rest, i64(c, full)));
+    StmtVec body = {0};
+    emit_bind(em, ax->var, ax->var->expr);
+    Lanes ln = {ax->var, mul_add(c, v->expr, full, start), full, NULL};
+    fn(em, &ln, &body, ctx);
+    Stmt *loop = loop_of(em->lc, span, v, some, FOR_SERIAL, seq_of(em->a, &body));
+    if (loop) vec_push(em->tmp, out, loop);
+    start = mul_add(c, some, full, start);
+  }
+  if (known && full > 1 && n % full == 0) return;
   if (em->use_mask) {
     uint32_t lanes = full;
-    int64_t rest = known ? n % wide : wide;
+    int64_t rest = known ? n % full : full;
     while (!fixed && lanes > 2 && lanes / 2 >= rest) lanes /= 2;
     emit_bind(em, ax->var, ax->var->expr);
     const Expr *tail = expr_ceildiv(c, expr_sub(c, ax->extent, start), lanes);
@@ -59,19 +72,6 @@ void emit_chunks(Emit *em, const Axis *ax, uint32_t full, uint32_t unroll, int64
     if (loop) vec_push(em->tmp, out, loop);
     return;
   }
-  if (wide > full && (!known || n % wide >= full)) { /* single vectors */
-    Var *v = loop_var(c, ax->var->name);
-    const Expr *rest = expr_sub(c, ax->extent, start);
-    const Expr *some = expr_simplify(c, expr_floordiv(c, rest, i64(c, full)));
-    StmtVec body = {0};
-    emit_bind(em, ax->var, ax->var->expr);
-    Lanes ln = {ax->var, mul_add(c, v->expr, full, start), full, NULL};
-    fn(em, &ln, &body, ctx);
-    Stmt *loop = loop_of(em->lc, span, v, some, FOR_SERIAL, seq_of(em->a, &body));
-    if (loop) vec_push(em->tmp, out, loop);
-    start = mul_add(c, some, full, start);
-  }
-  if (known && full > 1 && n % full == 0) return;
   Var *v = loop_var(c, ax->var->name);
   emit_bind(em, ax->var, expr_simplify(c, expr_add(c, start, v->expr)));
   StmtVec body = {0};

@@ -18,6 +18,8 @@
 #define K_BLOCK 768
 #define K_WHOLE 1024 /* up to here K is one block */
 #define PARALLEL_WORK (1 << 19)
+#define B_ROWS 7                /* rows of a tile that are B's: more share no more loads */
+#define NEAR_STRIDE 4           /* columns no farther apart are read in place */
 #define STAY_BYTES (256 * 1024) /* a B of this size stays in cache from one row to the next */
 
 static const Expr *factor_load(const Expr *e) {
@@ -86,14 +88,14 @@ bool stage_is_contraction(Sched *s, const Stage *st) {
   uint8_t b_bit = in[n] & (IN_A | IN_B);
   const Expr *lv = b_bit == IN_A ? la : lb;
   const Dim *stride = stride_of(s->lc, st, flat_offset(s->lc, lv->buf, lv->arg), st->axes[n].var);
-  int64_t one, rows = 1;
-  bool unit = dim_is_const(stride, &one) && one == 1;
+  int64_t step = 0, rows = 1, b_rows = 1, e;
+  if (dim_is_const(stride, &step) && step == 1) return true;
   for (uint32_t i = 0; i < st->nspatial; i++) {
-    int64_t e;
-    if (in[i] == ((IN_A | IN_B | IN_C) & ~b_bit))
-      rows *= expr_const_int(s->c, st->axes[i].extent, &e) ? e : 64;
+    if (!expr_const_int(s->c, st->axes[i].extent, &e)) e = 64;
+    if (in[i] == ((IN_A | IN_B | IN_C) & ~b_bit)) rows *= e;
+    if ((int32_t)i != n && in[i] == (b_bit | IN_C)) b_rows *= e;
   }
-  return unit || rows >= 4;
+  return rows >= 4 || (step > 0 && step <= NEAR_STRIDE && b_rows >= 4);
 }
 
 /* The axis to tile: the last of the longest; a symbolic one counts as long. */
@@ -124,6 +126,24 @@ static int32_t other_columns(Context *c, const Stage *st, const uint8_t *in, int
   }
   int32_t pick = pick_rows(c, at, count);
   return pick < 0 ? -1 : index[pick];
+}
+
+/* The longest axis that only B and C have gives the rows: a tile shares A's element. */
+static void take_b_rows(Context *c, const Stage *st, const uint8_t *in, Contraction *con) {
+  Axis at[MAX_AXES];
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < st->nspatial; i++)
+    if (in[i] == (IN_B | IN_C) && st->axes[i].var != con->n.var) at[n++] = st->axes[i];
+  int32_t pick = pick_rows(c, at, n);
+  if (pick < 0) return;
+  con->m = at[pick];
+  con->b_rows = true;
+  for (uint32_t i = 0; i < con->nouter; i++) {
+    if (con->outer[i].var != con->m.var) continue;
+    memmove(&con->outer[i], &con->outer[i + 1], (con->nouter - i - 1) * sizeof con->outer[0]);
+    con->nouter--;
+    return;
+  }
 }
 
 bool contraction_find(Sched *s, const Group *g, bool swap, Contraction *con) {
@@ -168,8 +188,9 @@ bool contraction_find(Sched *s, const Group *g, bool swap, Contraction *con) {
   }
   const Expr *load = factor_load(con->b);
   con->b_stride = stride_of(s->lc, st, flat_offset(s->lc, load->buf, load->arg), con->n.var);
-  int64_t one;
-  con->b_unit = dim_is_const(con->b_stride, &one) && one == 1;
+  int64_t stride = 0;
+  con->b_unit = dim_is_const(con->b_stride, &stride) && stride == 1;
+  if (m < 0 && stride > 0 && stride <= NEAR_STRIDE) take_b_rows(c, st, in, con);
   return true;
 }
 
@@ -206,6 +227,7 @@ static void static_rows(Kernel *kn, int64_t m, bool parallel, StmtVec *out) {
   const Variant *v = kn->em->s->v;
   uint32_t nv = tile_vectors(kn->con, v, m, c);
   uint32_t max = tile_rows(v, nv);
+  if (kn->con->b_rows && max > B_ROWS) max = B_ROWS;
   int64_t tiles = (m + max - 1) / max, low = m / tiles, high_count = m % tiles;
   nv = tile_vectors(kn->con, v, high_count ? low + 1 : low, c);
   if (high_count) {
@@ -247,6 +269,7 @@ static void symbolic_rows(Kernel *kn, bool few, bool parallel, StmtVec *out) {
   uint32_t nv = tile_vectors(kn->con, v, 64, c), max = tile_rows(v, nv);
   uint32_t step = max > 8 ? 4 : 2, heights[4], n = 0;
   if (few) max = max > 8 ? 8 : max;
+  if (kn->con->b_rows && max > B_ROWS) max = B_ROWS;
   for (uint32_t h = max; h > 0 && n<3; h = h> step ? h - step : 0) heights[n++] = h;
   StmtVec many = {0};
   const Expr *full = expr_simplify(c, expr_floordiv(c, m, i64(c, max)));
@@ -358,17 +381,24 @@ static bool results_turned(Sched *s, const Emit *em, const Contraction *con) {
   return m == 1;
 }
 
-bool contraction_emit(Sched *s, Group *g, StmtVec *out) {
+bool contraction_takes_in(Sched *s, const Group *g, const Stage *before) {
+  Contraction con = {0};
+  for (uint32_t i = 0; i < g->n; i++)
+    if (!vec_possible(g->stages[i]->value)) return false;
+  return !find_form(s, g, &con) && con.st && sink_fits(s, before, &con);
+}
+
+bool contraction_emit(Sched *s, Group *g, const Stage *before, StmtVec *out) {
   Context *c = s->c;
   Emit em;
   Contraction con = {0};
   for (uint32_t i = 0; i < g->n; i++)
     if (!vec_possible(g->stages[i]->value)) return false;
   find_form(s, g, &con);
-  if (con.st) rows_compact(s, g, &con, out);
+  if (con.st && !before) rows_compact(s, g, &con, out);
   con = (Contraction){0};
   emit_init(&em, s, g);
-  emit_collapse(&em);
+  if (!before) emit_collapse(&em);
   Buffer *ready = find_form(s, g, &con);
   if (!con.st) return false;
   int64_t m = 1, n = -1, k = -1;
@@ -379,7 +409,7 @@ bool contraction_emit(Sched *s, Group *g, StmtVec *out) {
   kn.src.width = s->lc->pc->target->panel_lanes * 32 / con.d.bits;
   bool sizes_known = n_known && k_known;
   int64_t stride;
-  bool near = dim_is_const(con.b_stride, &stride) && stride > 0 && stride <= 4;
+  bool near = dim_is_const(con.b_stride, &stride) && stride > 0 && stride <= NEAR_STRIDE;
   bool must = !con.b_unit && !near; /* in place would gather from far */
   bool small_b = sizes_known && n * k * elem <= PACK_BYTES;
   int64_t few = sizes_known && n * k * elem <= NEAR_BYTES ? PACK_ROWS_NEAR : PACK_ROWS;
@@ -408,6 +438,7 @@ bool contraction_emit(Sched *s, Group *g, StmtVec *out) {
   bool outer_parallel = no && !pack;
   if (outer_parallel) parallel = false;
   StmtVec body = {0};
+  if (before) sink_emit(&em, before, &con, &body);
   if (pack) {
     StmtVec packed = {0}, place = {0};
     kn.src.panels = pack_panels(&em, &con, kn.src.width, &packed);

@@ -17,6 +17,7 @@ typedef struct {
   uint32_t nrows;
   bool b_outer; /* B has axes among the outer ones */
   Axis m, n;    /* tiled axes; m.var NULL: a single row */
+  bool b_rows;  /* the rows of a tile are B's: A has no axis of its own (depthwise convolution) */
   Axis k[MAX_AXES];
   uint32_t nk;
   const Expr *ktotal;  /* product of the k extents */
@@ -47,6 +48,12 @@ bool contraction_find(Sched *s, const Group *g, bool swap, Contraction *con);
 /* Copies the rows of A together where that makes one axis of them, and has the group read the copy.
  * `con`: as found before axes were collapsed. */
 void rows_compact(Sched *s, Group *g, const Contraction *con, StmtVec *out);
+
+/* ---- sink.c ---- */
+/* Whether only con reads what `before` computes, and a slice of it at a time. */
+bool sink_fits(Sched *s, const Stage *before, const Contraction *con);
+/* Computes the slice that the outer loops (bound already) need, and has con read that. */
+void sink_emit(Emit *em, const Stage *before, Contraction *con, StmtVec *out);
 
 /* ---- gemm.c ---- */
 typedef struct {

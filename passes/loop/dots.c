@@ -67,7 +67,7 @@ bool dots_emit(Sched *s, Group *g, StmtVec *out) {
   StmtVec few = {0}, many = {0};
   group_emit(s, g, &few);
   restore(&before);
-  if (!contraction_emit(s, g, &many)) {
+  if (!contraction_emit(s, g, NULL, &many)) {
     restore(&before);
     return false;
   }

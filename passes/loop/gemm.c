@@ -158,14 +158,14 @@ static Stmt *k_step(Tile *t) {
   Emit *em = kn->em;
   Context *c = em->c;
   const Contraction *con = kn->con;
-  StmtVec out = {0};
-  vec_push(em->tmp, &out, each_vector(t, load_b, NULL));
+  StmtVec out = {0}, row = {0};
+  if (!con->b_rows) vec_push(em->tmp, &out, each_vector(t, load_b, NULL));
   Var *i = loop_var(c, "i");
   if (con->m.var) emit_bind(em, con->m.var, tile_row(t, i->expr));
   const Expr *a = emit_prepare(em, con->a), *zero = i64(c, 0);
-  StmtVec row = {0};
-  vec_push(em->tmp, &row,
+  vec_push(em->tmp, con->b_rows ? &out : &row,
            stmt_store(em->a, con->st->span, t->va, &zero, expr_broadcast(c, a, con->lanes)));
+  if (con->b_rows) vec_push(em->tmp, &row, each_vector(t, load_b, NULL));
   RowCtx rc = {i->expr};
   vec_push(em->tmp, &row, each_vector(t, multiply, &rc));
   vec_push(em->tmp, &out, unrolled(em, i, t->height, seq_of(em->a, &row)));

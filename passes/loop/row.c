@@ -224,10 +224,13 @@ void group_emit(Sched *s, Group *g, StmtVec *out) {
   DType wide, narrow;
   group_types(s, g, &wide, &narrow);
   uint32_t full = variant_lanes(s->v, wide);
-  for (uint32_t i = 0; i < g->n; i++)
+  bool computes = false; /* enough to pay for a gather or scatter */
+  for (uint32_t i = 0; i < g->n; i++) {
     if (!vec_possible(g->stages[i]->value)) full = 1;
-  bool over_outer =
-      best >= 0 && full > 1 && best_score > -8 && !(any_inner && inner_score >= best_score);
+    if (g->stages[i]->value->n && g->stages[i]->value->kind != EXPR_LOAD) computes = true;
+  }
+  bool over_outer = best >= 0 && full > 1 && best_score > (computes ? -8 : -6) &&
+                    !(any_inner && inner_score >= best_score);
   em.inner_vec = !over_outer && full > 1;
   loop_remark(s->lc, g->stages[0]->span, "%u stage%s in one loop nest, %s", g->n,
               g->n == 1 ? "" : "s",
@@ -245,10 +248,10 @@ void group_emit(Sched *s, Group *g, StmtVec *out) {
   emit_bind_fresh(&em, loops, vars, nl);
   int64_t work = 0;
   for (uint32_t i = 0; i < g->n; i++) work += static_work(&em, g->stages[i], NULL);
-  bool parallel = work >= PARALLEL_WORK;
+  bool parallel = work >= PARALLEL_WORK && !s->nested;
   for (uint32_t i = 0; i < g->nouter; i++) {
     int64_t e;
-    if (!expr_const_int(c, g->outer[i].extent, &e)) parallel = true;
+    if (!expr_const_int(c, g->outer[i].extent, &e)) parallel = !s->nested;
   }
   StmtVec body = {0};
   Body b = {inside >= 0 ? &g->outer[inside] : NULL};

@@ -54,6 +54,19 @@ bool schedule_open(LoopCtx *lc, Sched *s) {
   return true;
 }
 
+/* When item *i starts a contraction that takes `before` into its loops: both, and *i moves on. */
+static bool emit_sunk(Sched *s, uint32_t *i, const Stage *before, StmtVec *out) {
+  const Stage *next = *i < s->items.n ? s->items.at[*i].stage : NULL;
+  if (!s->simple || !next || !stage_reads(next, before->out) || !stage_is_contraction(s, next))
+    return false;
+  Group g;
+  uint32_t n = group_form(s, *i, &g);
+  if (!contraction_takes_in(s, &g, before)) return false;
+  if (!contraction_emit(s, &g, before, out)) bug("a contraction has no form any more");
+  *i += n;
+  return true;
+}
+
 Stmt *schedule_body(LoopCtx *lc) {
   Sched s;
   if (!schedule_open(lc, &s)) return lower_blocks(lc, lc->f->body);
@@ -69,8 +82,9 @@ Stmt *schedule_body(LoopCtx *lc) {
     }
     Group g;
     i += group_form(&s, i, &g);
+    if (g.n == 1 && emit_sunk(&s, &i, g.stages[0], &body)) continue;
     if (g.contraction && dots_emit(&s, &g, &body)) continue;
-    if (!g.contraction || !contraction_emit(&s, &g, &body)) group_emit(&s, &g, &body);
+    if (!g.contraction || !contraction_emit(&s, &g, NULL, &body)) group_emit(&s, &g, &body);
   }
   StmtVec all = {0};
   for (uint32_t i = 0; i < root->nallocs; i++)

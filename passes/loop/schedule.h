@@ -55,6 +55,7 @@ typedef struct Sched {
   const Variant *v;
   SBlock *root;
   ItemVec items;
+  bool nested; /* what is emitted stands inside a parallel loop */
   bool simple; /* every buffer is written once, before it is read: stages may move */
   Map local;   /* root allocations: Buffer -> itself */
   Map outside; /* Buffer -> non-NULL: must exist in memory after its group */
@@ -97,8 +98,11 @@ bool regions_emit(Sched *s, const Group *g, StmtVec *out);
 
 /* ---- contraction.c ---- */
 bool stage_is_contraction(Sched *s, const Stage *st);
-/* false: no tiled form, nothing was emitted. */
-bool contraction_emit(Sched *s, Group *g, StmtVec *out);
+/* before: the plain stage before g, to be computed inside g's loops; or NULL. false: no tiled form,
+ * nothing was emitted. */
+bool contraction_emit(Sched *s, Group *g, const Stage *before, StmtVec *out);
+/* Whether contraction_emit can take `before` in. */
+bool contraction_takes_in(Sched *s, const Group *g, const Stage *before);
 
 /* ---- dots.c ---- */
 /* A contraction of few rows with a transposed operand, or both forms behind a test of the number of
