@@ -1,5 +1,5 @@
 /* The operator table, made by the preprocessor from the rows of ir/ops/<group>.def, and what is
- * read off it: lookup by name, defaults, equality and hash of attributes, help.
+ * read off it: lookup by name, defaults, equality and hash of attributes (help: op_help.c).
  *
  * Names are found through a hash built once per process; the defaults, text in the rows, are parsed
  * once into one image per operator, which op_attrs_init copies. */
@@ -8,6 +8,7 @@
 #include "ir/base/map.h"
 #include "ir/ops/attrs.h"
 #include "ir/ops/hooks.h"
+#include "ir/ops/numerics.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -42,7 +43,8 @@ enum { MAX_ARGS = 12 };
   .max_args = NNAMES(__VA_ARGS__)
 #define ARGS_REST(...)                                                                             \
   .args = NAMES(__VA_ARGS__) + 1, .min_args = NNAMES(__VA_ARGS__) - 1, .max_args = -1
-#define OP(id_, name_, args_, attrs_, traits_, infer_, lower_, grad_, layout_, rule_, summary_)    \
+#define OP(id_, name_, args_, attrs_, traits_, infer_, lower_, grad_, layout_, rule_, summary_,    \
+           types_, numerics_)                                                                      \
   [OP_##id_] = {.id = OP_##id_,                                                                    \
                 .name = name_,                                                                     \
                 .group = OP_GROUP,                                                                 \
@@ -57,7 +59,9 @@ enum { MAX_ARGS = 12 };
                 .layout = (LayoutFn)layout_,                                                       \
                 .lower_why = #lower_,                                                              \
                 .shape_rule = rule_,                                                               \
-                .summary = summary_},
+                .summary = summary_,                                                               \
+                .types = types_,                                                                   \
+                .numerics = numerics_},
 const OpInfo op_table[OP_COUNT] = {
 #include "ir/ops/all.def"
 };
@@ -295,6 +299,20 @@ uint64_t op_attrs_hash(OpId op, const void *attrs) {
   return h;
 }
 
+/* ---- dtypes ---- */
+static uint32_t type_bit(DType d) {
+  if (dtype_is_bool(d)) return TY_BOOL;
+  if (dtype_is_uint(d)) return TY_UINT;
+  if (dtype_is_sint(d)) return TY_SINT;
+  if (dtype_is_float(d) && d.bits == 8) return TY_FLOAT8;
+  if (dtype_eq(d, DT_BF16)) return TY_BF16;
+  return dtype_eq(d, DT_F16) ? TY_F16 : dtype_eq(d, DT_F32) ? TY_F32 : TY_F64;
+}
+
+bool op_takes(const OpInfo *op, DType d) {
+  return op->types & type_bit(d);
+}
+
 /* ---- purity ---- */
 static bool seq_is_pure(const Seq *s) {
   for (const BindingBlock *b = s->first; b; b = b->next)
@@ -310,100 +328,4 @@ bool op_is_pure(const Node *n) {
     return !f || f->kind != SINFO_CALLABLE || f->pure;
   }
   return !(node_op(n)->traits & OPT_IMPURE);
-}
-
-/* ---- help ---- */
-static const char *kind_name(AttrFieldKind k) {
-  switch (k) {
-  case AK_INT: return "int";
-  case AK_OPT_INT: return "int or None";
-  case AK_FLOAT: return "float";
-  case AK_OPT_FLOAT: return "float or None";
-  case AK_BOOL: return "bool";
-  case AK_STR:
-  case AK_TEXT: return "str";
-  case AK_DTYPE: return "dtype";
-  case AK_INTS: return "int or list of int";
-  case AK_EXPRS: return "list of prim values";
-  case AK_SINFOS: return "type or list of types";
-  case AK_DICT: return "dict";
-  case AK_INDEX_MAP: return "index map";
-  case AK_ANY: return "value";
-  }
-  bug("attribute kind");
-}
-
-static void print_signature(const OpInfo *op, Text *out) {
-  text_printf(out, "R.%s(", op->name);
-  uint32_t n = (uint32_t)(op->max_args < 0 ? op->min_args + 1 : op->max_args);
-  const char *sep = "";
-  for (uint32_t i = 0; i < n; i++, sep = ", ") {
-    const char *s = op->args[i];
-    size_t len = strlen(s);
-    char last = s[len - 1];
-    text_puts(out, sep);
-    if (last == '*') text_putc(out, '*');
-    text_putn(out, s, len - (last == '*' || last == '?'));
-    if (last == '?') text_puts(out, "=None");
-  }
-  for (uint32_t i = 0; i < op->nattrs; i++, sep = ", ") {
-    text_printf(out, "%s%s", sep, op->attrs[i].name);
-    if (op->attrs[i].defval) text_printf(out, "=%s", op->attrs[i].defval);
-  }
-  text_putc(out, ')');
-}
-
-void op_print_list(Text *out) {
-  const char *group = "";
-  for (int i = 0; i < OP_COUNT; i++) {
-    const OpInfo *op = &op_table[i];
-    if (op->traits & OPT_STRUCTURAL) continue;
-    if (strcmp(group, op->group)) {
-      text_printf(out, "%s%s:\n", *group ? "\n" : "", op->group);
-      group = op->group;
-    }
-    text_printf(out, "  %-24s %s%s\n", op->name, op->summary,
-                !strncmp(op->lower_why, "TODO_", 5) ? " (not compiled yet)" : "");
-  }
-}
-
-bool op_print_help(const char *name, Text *out) {
-  if (!strncmp(name, "R.", 2))
-    name += 2;
-  else if (!strncmp(name, "relax.", 6))
-    name += 6;
-  int id = op_find(name);
-  if (id < 0 || (op_table[id].traits & OPT_STRUCTURAL)) return false;
-  const OpInfo *op = &op_table[id];
-  print_signature(op, out);
-  text_printf(out, "\n\n%s\n\nresult: %s\n", op->summary, op->shape_rule);
-  for (uint32_t i = 0; i < op->nattrs; i++) {
-    const AttrField *f = &op->attrs[i];
-    text_printf(out, "%s  %-16s %s%s%s; %s", i ? "" : "\nattributes:\n", f->name,
-                kind_name(f->kind), f->defval ? ", default " : ", must be given",
-                f->defval ? f->defval : "", f->doc);
-    if (f->old_name) text_printf(out, " (earlier: %s)", f->old_name);
-    text_putc(out, '\n');
-  }
-  static const struct {
-    uint32_t bit;
-    const char *word;
-  } words[] = {
-      {OPT_ELEMWISE, "elementwise"},
-      {OPT_COMMUTATIVE, "commutative"},
-      {OPT_COMPOSITE, "built from other operators"},
-      {OPT_IMPURE, "has side effects"},
-      {OPT_DATA_DEP, "shape depends on data"},
-      {OPT_REFUSED, "not for a CPU"},
-  };
-  const char *sep = "\ntraits: ";
-  for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-    if (op->traits & words[i].bit) {
-      text_printf(out, "%s%s", sep, words[i].word);
-      sep = ", ";
-    }
-  if (*sep == ',') text_putc(out, '\n');
-  if (!strncmp(op->lower_why, "TODO_", 5))
-    text_puts(out, "\nnot compiled yet: type inference only\n");
-  return true;
 }

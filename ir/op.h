@@ -1,20 +1,25 @@
 /* The operator table: one row per operator in ir/ops/<group>.def, its functions in <group>.c.
  *
- * A row:  OP(id, "name", ARGS("x", "y"), ATTRS_list, traits, infer, lower, grad, layout, "shape
- * rule", "summary") id      C identifier; the enum is OP_<id> name    as after "R." ("nn.relu",
- * "matmul"); TVM's is "relax." + name ARGS    operand names, ARGS() for none. ARGS_OPT(k, ...): the
- * last k may be left out, their names end in '?'. ARGS_REST(...): the last one takes all that
- * follow, its name ends in '*'. In the text operands come first, in this order, by position or
- * keyword; attributes follow. A tuple or list of numbers given for an operand named "shape" or
- * "size" is an R.shape (op_arg_is_shape), for any other operand a tuple of prim values. ATTRS   a
- * macro ATTRS_<x>(A, S) listing A(S, kind, field, earlier name or NULL, default, doc) per
- *           attribute, in the order of printing; ATTRS_NONE for none. The default is text as in a
- *           script, NULL when the attribute must be given.
+ * A row:
+ *   OP(id, "name", ARGS("x", "y"), ATTRS_list, traits, infer, lower, grad, layout, "shape rule",
+ *      "summary", dtypes, numerics)
+ *   id      C identifier; the enum is OP_<id>
+ *   name    as after "R." ("nn.relu", "matmul"); TVM's is "relax." + name
+ *   ARGS    operand names, ARGS() for none. ARGS_OPT(k, ...): the last k may be left out, their
+ *           names end in '?'. ARGS_REST(...): the last one takes all that follow, its name ends in
+ *           '*'. In the text operands come first, in this order, by position or keyword; attributes
+ *           follow. A tuple or list of numbers given for an operand named "shape" or "size" is an
+ *           R.shape (op_arg_is_shape), for any other operand a tuple of prim values.
+ *   ATTRS   a macro ATTRS_<x>(A, S) listing A(S, kind, field, earlier name or NULL, default, doc)
+ *           per attribute, in the order of printing; ATTRS_NONE for none. The default is text as in
+ *           a script, NULL when the attribute must be given.
  *   traits  OPT_* flags
- *   hooks   infer_<..>, lower_<..>, ...; NO_LOWER, TODO_LOWER etc. say why a hook is absent:
- *           NO_ means that there is none by nature, TODO_ that it is not written yet (refused by
- * name) The preprocessor makes from it the enum, the struct <id>_attrs (ir/ops/attrs.h), the
- * prototypes of the hooks (ir/ops/hooks.h), the schema and the help (ir/op.c).
+ *   hooks   infer_<..>, lower_<..>, ...; NO_LOWER, TODO_LOWER etc. say why a hook is absent: NO_
+ *           means that there is none by nature, TODO_ that it is not written yet (refused by name)
+ *   dtypes  TY_* of ir/ops/numerics.h: what it computes on; others are refused by name
+ *   numerics  NUM_* beside them: algorithm, error bound, accumulation
+ * The preprocessor makes from it the enum, the struct <id>_attrs (ir/ops/attrs.h), the prototypes
+ * of the hooks (ir/ops/hooks.h), the schema and the help (ir/op.c).
  */
 #ifndef RELAXC_IR_OP_H
 #define RELAXC_IR_OP_H
@@ -112,6 +117,8 @@ typedef struct {
   const char *lower_why;  /* "NO_LOWER" / "TODO_LOWER" when lower is NULL */
   const char *shape_rule; /* for --help-op */
   const char *summary;
+  uint32_t types;       /* TY_* (ir/ops/numerics.h) */
+  const char *numerics; /* algorithm, error, order of sums; NULL: nothing is computed */
 } OpInfo;
 
 /* The enum OP_<id>, made from all groups; the core (structural) group comes first. */
@@ -126,6 +133,8 @@ extern const OpInfo op_table[OP_COUNT];
 static inline const OpInfo *node_op(const Node *n) {
   return &op_table[n->op];
 }
+/* Does the operator compute on this dtype? */
+bool op_takes(const OpInfo *op, DType d);
 /* By the name after "R."; -1 when there is none (aliases such as R.call_tir's kin included). */
 int op_find(const char *name);
 /* Nearest operator name for a misspelling, or NULL. */

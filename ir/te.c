@@ -420,6 +420,14 @@ static const char *base_name(const char *op) {
   return dot ? dot + 1 : op;
 }
 
+/* The dtype that an operator's row speaks of (ir/ops/numerics.h). */
+static DType row_dtype(const Node *n) {
+  const SInfo *s = n->nin ? node_in(n, 0)->sinfo : n->sinfo;
+  if (s->kind == SINFO_TUPLE && s->n) s = s->fields[0];
+  if (s->kind != SINFO_TENSOR) s = n->sinfo;
+  return s->kind == SINFO_TENSOR || s->kind == SINFO_PRIM ? s->dtype : DT_UNKNOWN;
+}
+
 bool te_lower_node(Module *m, Node *n, Lowered *out) {
   const OpInfo *op = node_op(n);
   LowerCtx lc = {.c = m->ctx, .m = m, .arena = m->arena, .node = n, .name = base_name(op->name)};
@@ -431,6 +439,9 @@ bool te_lower_node(Module *m, Node *n, Lowered *out) {
     return te_error(&lc, strncmp(op->lower_why, "TODO_", 5) ? "has no tensor-level form"
                                                             : "can't be compiled yet");
   }
+  DType d = row_dtype(n);
+  if (op->types && dtype_known(d) && !op_takes(op, d))
+    return te_error(&lc, "not defined for %s", dtype_name(d));
   if (!(op->traits & OPT_COMPOSITE)) {
     if (!collect_inputs(&lc) || !check_results(&lc)) return false;
     lc.func = primfunc_create(m, lc.name, n->span);

@@ -73,6 +73,10 @@ DType te_acc_dtype(DType d) {
   return dtype_is_float(d) && d.bits < 32 ? DT_F32 : d;
 }
 
+DType te_mean_dtype(DType d) {
+  return dtype_is_int(d) && d.bits < 64 ? DT_I64 : te_acc_dtype(d);
+}
+
 const Expr *te_widen(Context *c, const Expr *e) {
   return expr_cast(c, te_acc_dtype(e->dtype), e);
 }

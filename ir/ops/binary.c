@@ -71,37 +71,18 @@ static const Expr *power(Context *c, const Expr *x, const Expr *y) {
   return SEL(LT(y, zero), neg, F2(pow, x, expr_max(c, y, zero)));
 }
 
-static const Expr *float_only(LowerCtx *lc, IntrinId f, const Expr *x, const Expr *y) {
-  if (dtype_is_float(x->dtype)) return expr_call2(lc->c, f, x, y);
-  te_error(lc, "not defined for %s", dtype_name(x->dtype));
-  return NULL;
-}
-
 /* max + log1p(exp(min - max)); equal infinities have no difference. */
-static const Expr *log_add_exp(LowerCtx *lc, const Expr *x, const Expr *y) {
-  Context *c = lc->c;
-  if (!dtype_is_float(x->dtype)) {
-    te_error(lc, "not defined for %s", dtype_name(x->dtype));
-    return NULL;
-  }
+static const Expr *log_add_exp(Context *c, const Expr *x, const Expr *y) {
   const Expr *hi = expr_max(c, x, y), *lo = expr_min(c, x, y);
   const Expr *tail = F1(log1p, F1(exp, SUB(lo, hi)));
   return SEL(EQ(x, y), ADD(x, K(0.69314718055994530942)), ADD(hi, tail));
 }
 
-static const Expr *bits(LowerCtx *lc, ExprKind k, ExprKind on_bool, const Expr *x, const Expr *y) {
-  if (dtype_is_bool(x->dtype)) return expr_binary(lc->c, on_bool, x, y);
-  if (dtype_is_int(x->dtype)) return expr_binary(lc->c, k, x, y);
-  te_error(lc, "not defined for %s", dtype_name(x->dtype));
-  return NULL;
+static const Expr *bits(Context *c, ExprKind k, ExprKind on_bool, const Expr *x, const Expr *y) {
+  return expr_binary(c, dtype_is_bool(x->dtype) ? on_bool : k, x, y);
 }
 
-static const Expr *shift(LowerCtx *lc, ExprKind k, const Expr *x, const Expr *y) {
-  Context *c = lc->c;
-  if (!dtype_is_int(x->dtype)) {
-    te_error(lc, "not defined for %s", dtype_name(x->dtype));
-    return NULL;
-  }
+static const Expr *shift(Context *c, ExprKind k, const Expr *x, const Expr *y) {
   const Expr *most = K(x->dtype.bits - 1);
   const Expr *inside = LE(y, most);
   if (dtype_is_sint(x->dtype)) inside = AND(GE(y, K(0)), inside);
@@ -122,9 +103,9 @@ static const Expr *shift(LowerCtx *lc, ExprKind k, const Expr *x, const Expr *y)
   bool lower_##id(LowerCtx *lc, Node *n) {                                                         \
     return te_binary(lc, n, scalar_##id);                                                          \
   }
-#define BINARY(id, name, traits, scalar, summary) SCALAR(id, y = te_cast(c, x->dtype, y), scalar)
-#define COMPARE(id, name, traits, scalar, summary) SCALAR(id, te_common(c, &x, &y), scalar)
-#define LOGICAL(id, name, traits, scalar, summary) SCALAR(id, (x = TRUTH(x), y = TRUTH(y)), scalar)
+#define BINARY(id, name, traits, scalar, ...) SCALAR(id, y = te_cast(c, x->dtype, y), scalar)
+#define COMPARE(id, name, traits, scalar, ...) SCALAR(id, te_common(c, &x, &y), scalar)
+#define LOGICAL(id, name, traits, scalar, ...) SCALAR(id, (x = TRUTH(x), y = TRUTH(y)), scalar)
 #define OP(...)
 #include "ir/ops/binary.def"
 #undef OP

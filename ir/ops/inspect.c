@@ -53,7 +53,7 @@ bool lower_shape_to_tensor(LowerCtx *lc, Node *n) {
 const SInfo *infer_tensor_to_shape(InferCtx *ic, Node *n) {
   const SInfo *x = infer_tensor_arg(ic, n, 0);
   int64_t len;
-  if (!x) return NULL;
+  if (!x || !infer_need_int(ic, n, 0, x)) return NULL;
   if (x->ndim >= 0 && x->ndim != 1)
     return infer_error(ic, n, 0, "expected rank 1 but got %s", infer_shape_text(ic, x));
   bool known = x->dims && expr_const_int(ic->c, x->dims[0], &len) && len <= TE_MAX_RANK;

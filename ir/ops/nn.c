@@ -9,7 +9,7 @@
 #include <string.h>
 
 #undef UNARY
-#define UNARY(id, name, infer, scalar, summary)                                                    \
+#define UNARY(id, name, infer, scalar, ...)                                                        \
   static const Expr *scalar_##id(LowerCtx *lc, const Expr *x) {                                    \
     Context *c = lc->c;                                                                            \
     return scalar;                                                                                 \

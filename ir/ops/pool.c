@@ -132,8 +132,7 @@ bool lower_pool(LowerCtx *lc, Node *n) {
   Pool p;
   if (!read_pool(&ic, n, &p)) return false;
   Buffer *x = te_arg(lc, 0), *raw = x;
-  DType d = x->dtype, acc = p.max ? d : te_acc_dtype(d);
-  if (!p.max && dtype_is_bool(d)) return te_error(lc, "not defined for bool");
+  DType d = x->dtype, acc = p.max ? d : te_mean_dtype(d);
   uint32_t ndim;
   const Expr *const *shape = te_result_shape(lc, 0, &ndim);
   const Expr *extents[WINDOW_MAX], *red[WINDOW_MAX];
@@ -185,7 +184,6 @@ bool lower_pool_backward(LowerCtx *lc, Node *n) {
       !te_need_equal(lc, g->shape[p.out.c], x->shape[p.data.c], "the channels"))
     return false;
   DType acc = te_acc_dtype(x->dtype);
-  if (!dtype_is_float(acc)) return te_error(lc, "only defined for floats");
   te_spatial_begin(lc, "zeros", x->shape, x->ndim, acc);
   Buffer *out = te_spatial_end(lc, expr_lit(c, acc, 0));
   const Expr *three = I64(3), *one = I64(1), *zero = I64(0);
@@ -293,8 +291,7 @@ bool lower_adaptive_pool(LowerCtx *lc, Node *n) {
   bool even[WINDOW_MAX];
   if (!read_adaptive(&ic, n, &p, size)) return false;
   Buffer *x = te_arg(lc, 0);
-  DType acc = te_acc_dtype(x->dtype);
-  if (dtype_is_bool(acc)) return te_error(lc, "not defined for bool");
+  DType acc = te_mean_dtype(x->dtype);
   uint32_t ndim;
   const Expr *const *shape = te_result_shape(lc, 0, &ndim);
   for (uint32_t i = 0; i < p.nd; i++) {

@@ -100,15 +100,17 @@ static Buffer *divide_by_count(LowerCtx *lc, const TeAxes *t, Buffer *sum, const
 }
 
 Buffer *te_axes_mean(LowerCtx *lc, const TeAxes *t, const char *name) {
-  te_axes_begin(lc, t, arena_printf(lc->arena, "%s_red", name), te_acc_dtype(t->x->dtype));
-  Buffer *sum = te_reduce_end(lc, TE_SUM, te_axes_load(lc, t, t->x));
+  DType d = te_mean_dtype(t->x->dtype);
+  te_axes_begin(lc, t, arena_printf(lc->arena, "%s_red", name), d);
+  Buffer *sum = te_reduce_end(lc, TE_SUM, te_cast(lc->c, d, te_axes_load(lc, t, t->x)));
   return divide_by_count(lc, t, sum, name);
 }
 
 Buffer *te_axes_variance(LowerCtx *lc, const TeAxes *t, Buffer *mean, const char *name) {
   Context *c = lc->c;
-  te_axes_begin(lc, t, arena_printf(lc->arena, "%s_red", name), te_acc_dtype(t->x->dtype));
-  const Expr *d = SUB(te_axes_load(lc, t, t->x), te_axes_result_here(lc, t, mean));
+  te_axes_begin(lc, t, arena_printf(lc->arena, "%s_red", name), mean->dtype);
+  const Expr *x = te_cast(c, mean->dtype, te_axes_load(lc, t, t->x));
+  const Expr *d = SUB(x, te_axes_result_here(lc, t, mean));
   Buffer *sum = te_reduce_end(lc, TE_SUM, MUL(d, d));
   return divide_by_count(lc, t, sum, name);
 }
@@ -148,15 +150,15 @@ bool lower_min(LowerCtx *lc, Node *n) {
   return plain(lc, n, TE_MIN, TE_ALL);
 }
 
-static bool begin_moment(LowerCtx *lc, Node *n, TeAxes *t) {
+static void begin_moment(LowerCtx *lc, Node *n, TeAxes *t) {
   const sum_attrs *a = n->attrs;
   te_axes_init(lc, t, te_arg(lc, 0), a->axis, a->keepdims);
-  return !dtype_is_bool(t->x->dtype) || te_error(lc, "not defined for bool");
 }
 
 bool lower_mean(LowerCtx *lc, Node *n) {
   TeAxes t;
-  return begin_moment(lc, n, &t) && finish(lc, te_axes_mean(lc, &t, "mean"));
+  begin_moment(lc, n, &t);
+  return finish(lc, te_axes_mean(lc, &t, "mean"));
 }
 
 static Buffer *variance(LowerCtx *lc, const TeAxes *t) {
@@ -165,13 +167,14 @@ static Buffer *variance(LowerCtx *lc, const TeAxes *t) {
 
 bool lower_variance(LowerCtx *lc, Node *n) {
   TeAxes t;
-  return begin_moment(lc, n, &t) && finish(lc, variance(lc, &t));
+  begin_moment(lc, n, &t);
+  return finish(lc, variance(lc, &t));
 }
 
 bool lower_std(LowerCtx *lc, Node *n) {
   Context *c = lc->c;
   TeAxes t;
-  if (!begin_moment(lc, n, &t)) return false;
+  begin_moment(lc, n, &t);
   Buffer *v = variance(lc, &t);
   te_result_begin(lc, 0, "std");
   const Expr *e = te_load(lc, v, lc->ax);

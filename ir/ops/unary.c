@@ -24,11 +24,8 @@ static const Expr *whole(Context *c, IntrinId f, const Expr *x) {
   return dtype_is_float(x->dtype) ? expr_call1(c, f, x) : x;
 }
 
-static const Expr *bits_not(LowerCtx *lc, const Expr *x) {
-  if (dtype_is_bool(x->dtype)) return expr_unary(lc->c, EXPR_NOT, x);
-  if (dtype_is_int(x->dtype)) return expr_unary(lc->c, EXPR_BITNOT, x);
-  te_error(lc, "not defined for %s", dtype_name(x->dtype));
-  return NULL;
+static const Expr *bits_not(Context *c, const Expr *x) {
+  return expr_unary(c, dtype_is_bool(x->dtype) ? EXPR_NOT : EXPR_BITNOT, x);
 }
 
 static const Expr *sign_of(Context *c, const Expr *x) {
@@ -39,7 +36,7 @@ static const Expr *sign_of(Context *c, const Expr *x) {
 }
 
 #undef UNARY
-#define UNARY(id, name, infer, scalar, summary)                                                    \
+#define UNARY(id, name, infer, scalar, ...)                                                        \
   static const Expr *scalar_##id(LowerCtx *lc, const Expr *x) {                                    \
     Context *c = lc->c;                                                                            \
     (void)c;                                                                                       \

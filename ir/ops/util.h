@@ -69,6 +69,8 @@ const Expr *const *te_result_shape(LowerCtx *lc, uint32_t k, uint32_t *ndim);
 void te_result_begin(LowerCtx *lc, uint32_t k, const char *name);
 /* The dtype that sums and the like run in: float16 and bfloat16 in float32. */
 DType te_acc_dtype(DType d);
+/* The dtype that means run in: sums of integers must not wrap, nor their number. */
+DType te_mean_dtype(DType d);
 /* Value conversions of R.astype: floats to integers saturate and NaN gives 0, to bool compares. */
 const Expr *te_cast(Context *c, DType d, const Expr *e);
 const Expr *te_i64(LowerCtx *lc, int64_t v);
