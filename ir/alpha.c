@@ -119,6 +119,48 @@ static bool same_block(Pairs *p, const SBlock *a, const SBlock *b) {
          same_stmt(p, a->body, b->body);
 }
 
+static bool same_attr(Pairs *p, const Attr *a, const Attr *b);
+
+static bool same_lambda(Pairs *p, const IndexMap *a, const IndexMap *b) {
+  if (a->nin != b->nin || a->nout != b->nout) return false;
+  for (uint32_t i = 0; i < a->nin; i++)
+    if (!same_var(p, a->in[i], b->in[i])) return false;
+  return same_exprs(p, a->out, b->out, a->nout);
+}
+
+static bool same_items(Pairs *p, const Attr *a, const Attr *b) {
+  if (a->n != b->n || !a->keys != !b->keys) return false;
+  for (uint32_t i = 0; i < a->n; i++)
+    if ((a->keys && !same_text(a->keys[i], b->keys[i])) || !same_attr(p, a->items[i], b->items[i]))
+      return false;
+  return true;
+}
+
+/* Attributes that may hold expressions and regions of the function. */
+static bool same_attr(Pairs *p, const Attr *a, const Attr *b) {
+  if (!a || !b) return a == b;
+  if (a->kind != b->kind) return false;
+  switch (a->kind) {
+  case ATTR_EXPR: return same_expr(p, a->expr, b->expr);
+  case ATTR_REGION: return same_regions(p, a->region, b->region, 1);
+  case ATTR_LAMBDA: return same_lambda(p, a->map, b->map);
+  case ATTR_CALL: return strcmp(a->s, b->s) == 0 && same_items(p, a, b);
+  case ATTR_LIST:
+  case ATTR_DICT: return same_items(p, a, b);
+  default: return attr_equal(a, b);
+  }
+}
+
+static bool same_device(Pairs *p, const Stmt *a, const Stmt *b) {
+  if (strcmp(a->device.name, b->device.name) != 0 || a->device.nvars != b->device.nvars ||
+      !same_attr(p, a->device.args, b->device.args) ||
+      !same_attr(p, a->device.options, b->device.options))
+    return false;
+  for (uint32_t i = 0; i < a->device.nvars; i++)
+    if (!same_var(p, a->device.vars[i], b->device.vars[i])) return false;
+  return true;
+}
+
 static bool same_stmt(Pairs *p, const Stmt *a, const Stmt *b) {
   if (!a || !b) return a == b;
   if (a->kind != b->kind) return false;
@@ -149,7 +191,7 @@ static bool same_stmt(Pairs *p, const Stmt *a, const Stmt *b) {
     return same_expr(p, a->while_.cond, b->while_.cond) &&
            same_stmt(p, a->while_.body, b->while_.body);
   case STMT_ATTR:
-    return same_text(a->attr.key, b->attr.key) && attr_equal(a->attr.node, b->attr.node) &&
+    return same_text(a->attr.key, b->attr.key) && same_attr(p, a->attr.node, b->attr.node) &&
            same_expr(p, a->attr.value, b->attr.value) && same_stmt(p, a->attr.body, b->attr.body);
   case STMT_ASSERT:
     return same_expr(p, a->assert_.cond, b->assert_.cond) &&
@@ -163,6 +205,7 @@ static bool same_stmt(Pairs *p, const Stmt *a, const Stmt *b) {
            same_text(a->alloc.args, b->alloc.args) &&
            attr_equal(a->alloc.annotations, b->alloc.annotations);
   case STMT_RETURN: return same_expr(p, a->ret, b->ret);
+  case STMT_DEVICE: return same_device(p, a, b);
   case STMT_BREAK:
   case STMT_CONTINUE: return true;
   }
@@ -249,6 +292,8 @@ static bool mix_stmt(const Stmt *s, void *ctx) {
     mix(x, number(x, s->loop.var));
   } else if (s->kind == STMT_LET) {
     mix(x, number(x, s->let.var));
+  } else if (s->kind == STMT_DEVICE) {
+    for (uint32_t i = 0; i < s->device.nvars; i++) mix(x, number(x, s->device.vars[i]));
   } else if (s->kind == STMT_STORE) {
     mix(x, number(x, s->store.buf));
   } else if (s->kind == STMT_BLOCK) {

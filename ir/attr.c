@@ -1,7 +1,7 @@
 /* Attribute values: dict helpers, equality, hash. */
 #include "ir/attr.h"
 #include "ir/base/map.h"
-#include "ir/expr.h"
+#include "ir/tir.h"
 #include <string.h>
 
 /* Position of key in d, or where it belongs (found says which). */
@@ -122,6 +122,14 @@ static bool maps_equal(const IndexMap *x, const IndexMap *y) {
   return same;
 }
 
+static bool regions_equal(const Region *x, const Region *y) {
+  if (x->buf != y->buf) return false;
+  for (uint32_t i = 0; i < x->buf->ndim; i++)
+    if (x->ranges[i].min != y->ranges[i].min || x->ranges[i].extent != y->ranges[i].extent)
+      return false;
+  return true;
+}
+
 bool attr_equal(const Attr *x, const Attr *y) {
   if (x == y) return true;
   if (!x || !y || x->kind != y->kind) return false;
@@ -135,7 +143,9 @@ bool attr_equal(const Attr *x, const Attr *y) {
   case ATTR_EXPR: return x->expr == y->expr;
   case ATTR_LIST:
   case ATTR_DICT: return items_equal(x, y);
-  case ATTR_INDEX_MAP: return maps_equal(x->map, y->map);
+  case ATTR_INDEX_MAP:
+  case ATTR_LAMBDA: return maps_equal(x->map, y->map);
+  case ATTR_REGION: return regions_equal(x->region, y->region);
   case ATTR_CALL: return strcmp(x->s, y->s) == 0 && items_equal(x, y);
   }
   return false;
@@ -154,7 +164,9 @@ uint64_t attr_hash(const Attr *x) {
     return hash_mix(h,
                     (uint64_t)x->dtype.code << 24 | (uint64_t)x->dtype.bits << 16 | x->dtype.lanes);
   case ATTR_EXPR: return hash_mix(h, x->expr->id);
-  case ATTR_INDEX_MAP: return x->map ? hash_mix(h, (uint64_t)x->map->nin << 32 | x->map->nout) : h;
+  case ATTR_REGION: return hash_mix(h, x->region->buf->id);
+  case ATTR_INDEX_MAP:
+  case ATTR_LAMBDA: return x->map ? hash_mix(h, (uint64_t)x->map->nin << 32 | x->map->nout) : h;
   case ATTR_CALL: h = hash_bytes(x->s, strlen(x->s), h); /* fall through */
   case ATTR_LIST:
   case ATTR_DICT:

@@ -8,6 +8,7 @@
 
 struct Expr;
 struct IndexMap;
+struct Region;
 
 typedef enum {
   ATTR_NONE,
@@ -20,6 +21,8 @@ typedef enum {
   ATTR_LIST,
   ATTR_DICT,
   ATTR_INDEX_MAP, /* T.index_map(lambda i, j: (j, i)) */
+  ATTR_LAMBDA,    /* lambda i, j: i < j */
+  ATTR_REGION,    /* A[0:4, i] */
   ATTR_CALL,      /* T.target({...}), I.vdevice(...): name in s, arguments in items */
 } AttrKind;
 
@@ -34,6 +37,7 @@ typedef struct Attr {
     DType dtype;
     const struct Expr *expr;
     const struct IndexMap *map;
+    const struct Region *region;
   };
   const struct Attr *const *items; /* list items or dict values */
   const char *const *keys;         /* dict keys (interned), sorted */

@@ -30,6 +30,7 @@ typedef struct {
 #define DT_I32 DT(DTYPE_INT, 32)
 #define DT_I64 DT(DTYPE_INT, 64)
 #define DT_U8 DT(DTYPE_UINT, 8)
+#define DT_U32 DT(DTYPE_UINT, 32)
 #define DT_U64 DT(DTYPE_UINT, 64)
 #define DT_F16 DT(DTYPE_FLOAT, 16)
 #define DT_F32 DT(DTYPE_FLOAT, 32)

@@ -341,6 +341,7 @@ static Run run_step(Machine *m, const Step *s) {
     machine_next(m);
     if (s->x) m->ret = code_eval(m, s->x);
     return m->failed ? RUN_FAILED : RUN_RETURN;
+  case STMT_DEVICE: break;
   }
   bug("statement kind %d", (int)s->kind);
 }

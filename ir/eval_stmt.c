@@ -223,6 +223,7 @@ static Step *compile_stmt(Compiler *k, const Stmt *s) {
   case STMT_RETURN:
     if (s->ret) p->x = compile_root(k, s->ret);
     return p;
+  case STMT_DEVICE: compile_fail(k, "the interpreter can't run T.%s", s->device.name); return p;
   }
   bug("statement kind %d", (int)s->kind);
 }

@@ -177,6 +177,13 @@ const Expr *expr_buf_data(Context *c, struct Buffer *b) {
   return intern(c, &h, NULL, 0);
 }
 
+const Expr *expr_buf_itself(Context *c, struct Buffer *b) {
+  Head h = {.kind = EXPR_BUF_DATA, .intrin = SPELL_BUFFER, .dtype = DT_HANDLE};
+  h.payload = pointer_word(b);
+  h.hash = b->id;
+  return intern(c, &h, NULL, 0);
+}
+
 /* ---- operators ---- */
 
 /* A literal in scalar type d, looked at through a broadcast; NULL when e is none. */
@@ -336,9 +343,15 @@ static DType call_dtype(IntrinId f, DType d) {
   case IRES_I64: return dtype_lanes(DT_I64, d.lanes);
   case IRES_HANDLE: return DT_HANDLE;
   case IRES_VOID: return DT_UNKNOWN;
+  case IRES_U32: return dtype_lanes(DT_U32, d.lanes);
+  case IRES_U64: return dtype_lanes(DT_U64, d.lanes);
+  case IRES_F32: return dtype_lanes(DT_F32, d.lanes);
   case IRES_SAME:
   case IRES_GIVEN:
   case IRES_LAST:
+  case IRES_NAMED:
+  case IRES_RETURN:
+  case IRES_BITS:
   case IRES_SECOND: return d;
   }
   return d;

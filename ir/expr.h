@@ -111,8 +111,9 @@ struct Expr {
  */
 enum {
   SPELL_USUAL,
-  SPELL_CALL, /* T.Add(0, n), T.Cast("int32", 1): left as it is where the usual form folds */
-  SPELL_TEST, /* of x != 0: x alone, as a condition */
+  SPELL_CALL,   /* T.Add(0, n), T.Cast("int32", 1): left as it is where the usual form folds */
+  SPELL_TEST,   /* of x != 0: x alone, as a condition */
+  SPELL_BUFFER, /* of A.data: A alone, as an argument */
 };
 
 /* T.index_map(lambda in: (out)): used by attributes. */
@@ -147,6 +148,12 @@ typedef enum {
   IRES_HANDLE,
   IRES_I32,
   IRES_I64,
+  IRES_U32,
+  IRES_U64,
+  IRES_F32,
+  IRES_NAMED,  /* the second argument is a dtype string, which stays an argument */
+  IRES_RETURN, /* what return_type= or ret_ty= says, else void */
+  IRES_BITS,   /* an integer of as many bits as the first argument says */
 } IntrinResult;
 
 typedef struct {
@@ -197,6 +204,7 @@ const Expr *expr_ramp(Context *c, const Expr *base, const Expr *stride, uint32_t
 const Expr *expr_broadcast(Context *c, const Expr *v, uint32_t lanes);
 const Expr *expr_let(Context *c, Var *v, const Expr *value, const Expr *body);
 const Expr *expr_buf_data(Context *c, struct Buffer *b);
+const Expr *expr_buf_itself(Context *c, struct Buffer *b); /* the same, written A */
 /* Lanes of the n vectors put side by side, picked by nlanes positions (one: a scalar). */
 const Expr *expr_shuffle(Context *c, const Expr *const *vecs, uint32_t n, const int64_t *lanes,
                          uint32_t nlanes);

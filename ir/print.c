@@ -148,12 +148,9 @@ void print_attr(Printer *p, const Attr *a) {
   case ATTR_FLOAT: text_put_double(t, a->f); return;
   case ATTR_STR: text_put_quoted(t, a->s, strlen(a->s)); return;
   case ATTR_DTYPE: text_printf(t, "\"%s\"", dtype_name(a->dtype)); return;
-  case ATTR_EXPR:
-    if (a->expr->kind == EXPR_BUF_DATA) /* a buffer itself */
-      text_puts(t, print_name(p, a->expr->buf, a->expr->buf->name));
-    else
-      print_expr(p, a->expr);
-    return;
+  case ATTR_EXPR: print_expr(p, a->expr); return;
+  case ATTR_LAMBDA: print_lambda(p, a->map); return;
+  case ATTR_REGION: print_region(p, a->region); return;
   case ATTR_LIST:
     text_putc(t, '[');
     print_attr_items(p, a);
@@ -174,6 +171,14 @@ void print_attr(Printer *p, const Attr *a) {
     return;
   }
   bug("attribute kind %d", (int)a->kind);
+}
+
+void print_attr_args(Printer *p, const Attr *args, const Attr *options) {
+  print_attr_items(p, args);
+  for (uint32_t i = 0; options && i < options->n; i++) {
+    text_printf(p->t, "%s%s=", i || args->n ? ", " : "", options->keys[i]);
+    print_attr(p, options->items[i]);
+  }
 }
 
 /* "tir.noalias" is today's "tirx.noalias". */

@@ -177,6 +177,17 @@ static void print_result_type(Printer *p, const Expr *e) {
 static void print_call(Printer *p, const Expr *e) {
   const IntrinInfo *f = &intrin_table[e->intrin];
   p->uses_T = true;
+  if (e->intrin == INTRIN_list) {
+    text_putc(p->t, '[');
+    print_args(p, e->arg, e->n);
+    text_putc(p->t, ']');
+    return;
+  }
+  if (e->intrin == INTRIN_keyword) {
+    text_printf(p->t, "%s=", e->arg[0]->s);
+    expr_at(p, e->arg[1], PREC_NONE);
+    return;
+  }
   text_printf(p->t, "T.%s(", f->name);
   if (f->result == IRES_GIVEN) {
     print_result_type(p, e);
@@ -299,7 +310,9 @@ static void expr_at(Printer *p, const Expr *e, int prec) {
     print_args(p, e->arg, e->n);
     text_putc(t, ')');
     return;
-  case EXPR_BUF_DATA: text_printf(t, "%s.data", print_buffer(p, e->buf)); return;
+  case EXPR_BUF_DATA:
+    text_printf(t, "%s%s", print_buffer(p, e->buf), e->intrin == SPELL_BUFFER ? "" : ".data");
+    return;
   case EXPR_KIND_COUNT: break;
   }
   bug("expression kind %d", e->kind);
@@ -361,19 +374,31 @@ void print_range(Printer *p, Range r) {
   print_range_end(p, r);
 }
 
-void print_index_map(Printer *p, const IndexMap *m) {
-  p->uses_T = true;
+static void print_map(Printer *p, const IndexMap *m, bool tuple) {
   uint32_t mark = print_scope_enter(p);
   bool graph = p->graph;
   p->graph = false; /* int32 literals bare, no declarations for the lambda's own variables */
-  text_puts(p->t, "T.index_map(lambda");
+  text_puts(p->t, "lambda");
   for (uint32_t i = 0; i < m->nin; i++)
     text_printf(p->t, "%s %s", i ? "," : "", print_define(p, m->in[i], m->in[i]->name));
   text_puts(p->t, ": ");
-  print_expr_tuple(p, m->out, m->nout);
-  text_putc(p->t, ')');
+  if (tuple)
+    print_expr_tuple(p, m->out, m->nout);
+  else
+    print_expr(p, m->out[0]);
   p->graph = graph;
   print_scope_leave(p, mark);
+}
+
+void print_index_map(Printer *p, const IndexMap *m) {
+  p->uses_T = true;
+  text_puts(p->t, "T.index_map(");
+  print_map(p, m, true);
+  text_putc(p->t, ')');
+}
+
+void print_lambda(Printer *p, const IndexMap *m) {
+  print_map(p, m, m->nout != 1);
 }
 
 /* ---- for messages and dumps: plain names ---- */

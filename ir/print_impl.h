@@ -50,6 +50,8 @@ const char *print_node_name(Printer *p, const Node *n);
 uint32_t print_scope_enter(Printer *p);
 void print_scope_leave(Printer *p, uint32_t mark);
 void print_attr(Printer *p, const Attr *a);
+/* Arguments of a call: those of a list, then those of a dict (or NULL) by name. */
+void print_attr_args(Printer *p, const Attr *args, const Attr *options);
 /* "{...}" with keys of the dialect ("tir.noalias" or "tirx.noalias"). */
 void print_func_attrs(Printer *p, const Attr *attrs, const char *name, const char *head,
                       int indent);
@@ -78,10 +80,12 @@ bool print_is_lazy(const Expr *e, uint32_t i);
 void print_sinfo(Printer *p, const SInfo *s);
 void print_func(Printer *p, const Func *f, const char *name, int indent, bool nested);
 void print_index_map(Printer *p, const struct IndexMap *m);
+void print_lambda(Printer *p, const struct IndexMap *m);
 
 /* print_tir.c */
 void print_primfunc(Printer *p, const PrimFunc *f, int indent);
 void print_stmt(Printer *p, const Stmt *s, int indent);
+void print_region(Printer *p, const Region *r);
 
 /* print_metadata.c */
 /* True for the constants that R.const(v, dtype) can't write. */

@@ -73,7 +73,7 @@ static void define_buffer(Printer *p, const Buffer *b) {
              arena_printf(p->arena, "%s.elem_offset", print_buffer(p, b)));
 }
 
-static void print_region(Printer *p, const Region *r) {
+void print_region(Printer *p, const Region *r) {
   Text *t = p->t;
   text_printf(t, "%s[", print_buffer(p, r->buf));
   if (!r->buf->ndim) text_puts(t, "()");
@@ -333,12 +333,18 @@ static void print_loop_head(Printer *p, const Stmt *s, int indent) {
   Text *t = p->t;
   bool annotated = s->loop.annotations && s->loop.annotations->n;
   if (s->loop.launch) {
+    bool made = map_hasp(&p->names, s->loop.var); /* by T.env_thread */
     text_indent(t, indent);
     text_puts(t, "with T.launch_thread(");
-    text_put_quoted(t, s->loop.thread, strlen(s->loop.thread));
+    if (made)
+      text_puts(t, print_name(p, s->loop.var, s->loop.var->name));
+    else
+      text_put_quoted(t, s->loop.thread, strlen(s->loop.thread));
     text_puts(t, ", ");
     print_expr(p, s->loop.extent);
-    text_printf(t, ") as %s:\n", print_define(p, s->loop.var, s->loop.var->name));
+    text_putc(t, ')');
+    if (!made) text_printf(t, " as %s", print_define(p, s->loop.var, s->loop.var->name));
+    text_puts(t, ":\n");
     return;
   }
   text_indent(t, indent);
@@ -466,7 +472,7 @@ static bool is_loose_attr(const Stmt *s) {
 static void print_attr_stmt(Printer *p, const Stmt *s, int indent) {
   Text *t = p->t;
   text_indent(t, indent);
-  text_puts(t, s->attr.body ? "with T.attr(" : "T.attr(");
+  text_puts(t, "with T.attr(");
   if (is_loose_attr(s)) {
     text_putc(t, '{');
     for (;;) {
@@ -474,7 +480,7 @@ static void print_attr_stmt(Printer *p, const Stmt *s, int indent) {
       text_puts(t, ": ");
       print_expr(p, s->attr.value);
       const Stmt *next = s->attr.body;
-      if (!next || !is_loose_attr(next) || !next->attr.body) break;
+      if (!next || !is_loose_attr(next)) break;
       s = next;
       text_puts(t, ", ");
     }
@@ -486,8 +492,19 @@ static void print_attr_stmt(Printer *p, const Stmt *s, int indent) {
     text_puts(t, ", ");
     print_expr(p, s->attr.value);
   }
-  text_puts(t, s->attr.body ? "):\n" : ")\n");
-  if (s->attr.body) print_body(p, s->attr.body, indent + 4);
+  text_puts(t, "):\n");
+  print_body(p, s->attr.body, indent + 4);
+}
+
+static void print_device(Printer *p, const Stmt *s, int indent) {
+  Text *t = p->t;
+  text_indent(t, indent);
+  for (uint32_t i = 0; i < s->device.nvars; i++)
+    text_printf(t, "%s%s", i ? ", " : "",
+                print_define(p, s->device.vars[i], s->device.vars[i]->name));
+  text_printf(t, "%sT.%s(", s->device.nvars ? " = " : "", s->device.name);
+  print_attr_args(p, s->device.args, s->device.options);
+  text_puts(t, ")\n");
 }
 
 static void print_assert(Printer *p, const Stmt *s, int indent) {
@@ -558,6 +575,7 @@ void print_stmt(Printer *p, const Stmt *s, int indent) {
     text_puts(t, s->kind == STMT_BREAK ? "break\n" : "continue\n");
     return;
   case STMT_ATTR: print_attr_stmt(p, s, indent); return;
+  case STMT_DEVICE: print_device(p, s, indent); return;
   case STMT_ASSERT: print_assert(p, s, indent); return;
   case STMT_EVAL: print_eval(p, s->eval, indent); return;
   case STMT_ALLOC:

@@ -200,7 +200,8 @@ static const Expr *subst(const Subst *s, Memo *memo, const Expr *e) {
   }
   if (e->kind == EXPR_BUF_DATA) {
     Buffer *to = s->buffers ? map_getp(s->buffers, e->buf) : NULL;
-    return to ? expr_buf_data(s->c, to) : e;
+    if (!to) return e;
+    return e->intrin == SPELL_BUFFER ? expr_buf_itself(s->c, to) : expr_buf_data(s->c, to);
   }
   if (e->n == 0 && e->kind != EXPR_LOAD) return e;
   const Expr *done = memo_get(memo, e);

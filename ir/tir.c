@@ -316,6 +316,7 @@ static void collect(Regions *r, const Stmt *s) {
   case STMT_ASSERT:
   case STMT_EVAL:
   case STMT_RETURN:
+  case STMT_DEVICE:
   case STMT_BREAK:
   case STMT_CONTINUE: break;
   }

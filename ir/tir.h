@@ -40,7 +40,7 @@ typedef struct {
   const Expr *min, *extent;
 } Range;
 
-typedef struct {
+typedef struct Region {
   Buffer *buf;
   Range *ranges; /* ndim of buf */
 } Region;
@@ -97,6 +97,8 @@ typedef enum {
   STMT_ALLOC, /* buffer allocated for the rest of the SEQ */
   STMT_DECL,  /* buffer over existing data, for the rest of the SEQ */
   STMT_RETURN,
+  STMT_DEVICE, /* of a GPU's or NPU's program, read and printed only: i, j = T.thread_id([32, 4]),
+                  T.tile.copy(A[0:4], B[0:4], cache="nc") */
 } StmtKind;
 
 typedef enum { FOR_SERIAL, FOR_PARALLEL, FOR_VECTORIZED, FOR_UNROLL, FOR_THREAD } ForKind;
@@ -143,7 +145,7 @@ struct Stmt {
       const char *key;
       const Expr *value;
       Stmt *body;
-    } attr; /* body NULL: rest of SEQ */
+    } attr;
     struct {
       const Expr *cond;
       const char *kind;
@@ -158,6 +160,13 @@ struct Stmt {
       const char *args; /* its arguments as written; NULL: the shape and the layout of buf */
     } alloc;            /* also DECL */
     const Expr *ret;
+    struct {
+      const char *name; /* after "T." */
+      Var **vars;       /* that it defines */
+      uint32_t nvars;
+      const Attr *args;    /* list */
+      const Attr *options; /* dict of keyword arguments, or NULL */
+    } device;
   };
 };
 

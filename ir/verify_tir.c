@@ -254,7 +254,8 @@ static void check_loop(Verifier *v, const PrimFunc *f, const Stmt *s) {
                   dtype_name(bounds[i]->dtype));
   }
   VerifyScope scope = verify_enter(v);
-  define_var(v, s->span, s->loop.var);
+  bool made = s->loop.launch && verify_sees(v, s->loop.var); /* by T.env_thread */
+  if (!made) define_var(v, s->span, s->loop.var);
   if (!s->loop.launch) map_setp(&v->loop_blocks, s->loop.var, (void *)(uintptr_t)(v->blocks + 1));
   check_stmt(v, f, s->loop.body);
   verify_leave(v, scope);
@@ -277,6 +278,22 @@ static void check_store(Verifier *v, const Stmt *s) {
       (!dtype_is_bool(s->store.pred->dtype) || !same_lanes(s->store.pred->dtype, want)))
     verify_fail(v, s->span, "T7", "the predicate of a store is %s",
                 dtype_name(s->store.pred->dtype));
+}
+
+typedef struct {
+  Verifier *v;
+  Span span;
+} ExprCheck;
+
+static void check_expr(const Expr *e, void *ctx) {
+  const ExprCheck *c = ctx;
+  verify_expr(c->v, c->span, e, true);
+}
+
+static void check_device(Verifier *v, const Stmt *s) {
+  ExprCheck c = {v, s->span};
+  stmt_exprs(s, check_expr, &c);
+  for (uint32_t i = 0; i < s->device.nvars; i++) define_var(v, s->span, s->device.vars[i]);
 }
 
 static void check_stmt(Verifier *v, const PrimFunc *f, const Stmt *s) {
@@ -316,6 +333,7 @@ static void check_stmt(Verifier *v, const PrimFunc *f, const Stmt *s) {
   case STMT_RETURN:
     if (s->ret) verify_expr(v, s->span, s->ret, true);
     return;
+  case STMT_DEVICE: check_device(v, s); return;
   }
   bug("statement kind %d", (int)s->kind);
 }

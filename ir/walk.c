@@ -26,6 +26,7 @@ void stmt_walk(const Stmt *s, StmtVisit fn, void *ctx) {
   case STMT_ALLOC:
   case STMT_DECL:
   case STMT_RETURN:
+  case STMT_DEVICE:
   case STMT_BREAK:
   case STMT_CONTINUE: break;
   }
@@ -41,6 +42,20 @@ static void region_exprs(const Region *r, void (*fn)(const Expr *, void *), void
   for (uint32_t i = 0; i < r->buf->ndim; i++) {
     fn(r->ranges[i].min, ctx);
     fn(r->ranges[i].extent, ctx);
+  }
+}
+
+static void attr_exprs(const Attr *a, void (*fn)(const Expr *, void *), void *ctx) {
+  if (!a) return;
+  switch (a->kind) {
+  case ATTR_EXPR: fn(a->expr, ctx); return;
+  case ATTR_REGION: region_exprs(a->region, fn, ctx); return;
+  case ATTR_LIST:
+  case ATTR_DICT:
+  case ATTR_CALL:
+    for (uint32_t i = 0; i < a->n; i++) attr_exprs(a->items[i], fn, ctx);
+    return;
+  default: return; /* a lambda's expressions are its own */
   }
 }
 
@@ -78,6 +93,10 @@ void stmt_exprs(const Stmt *s, void (*fn)(const Expr *e, void *ctx), void *ctx) 
   case STMT_WHILE: fn(s->while_.cond, ctx); break;
   case STMT_ATTR:
     if (s->attr.value) fn(s->attr.value, ctx);
+    break;
+  case STMT_DEVICE:
+    attr_exprs(s->device.args, fn, ctx);
+    attr_exprs(s->device.options, fn, ctx);
     break;
   case STMT_ASSERT: fn(s->assert_.cond, ctx); break;
   case STMT_EVAL: fn(s->eval, ctx); break;
@@ -140,6 +159,82 @@ static Region *map_regions(Rewriter *r, const Region *at, uint32_t n, bool *chan
   return out;
 }
 
+/* A copy of *s in the arena, for a changed statement. */
+static Stmt *changed_to(Rewriter *r, const Stmt *s, Stmt n) {
+  return memcmp(s, &n, sizeof n) == 0 ? (Stmt *)(uintptr_t)s : arena_dup(r->a, &n, sizeof n);
+}
+
+static const Attr *map_attr(Rewriter *r, const Attr *a);
+
+static const Attr *map_items(Rewriter *r, const Attr *a) {
+  const Attr **items = ARENA_ARRAY(r->a, const Attr *, a->n);
+  bool changed = false;
+  for (uint32_t i = 0; i < a->n; i++) {
+    items[i] = map_attr(r, a->items[i]);
+    changed |= items[i] != a->items[i];
+  }
+  if (!changed) return a;
+  Attr *n = arena_dup(r->a, a, sizeof *a);
+  n->items = items;
+  return n;
+}
+
+static const Attr *map_lambda(Rewriter *r, const Attr *a) {
+  IndexMap *m = arena_dup(r->a, a->map, sizeof *a->map);
+  const Expr **out = ARENA_ARRAY(r->a, const Expr *, m->nout);
+  bool changed = false;
+  for (uint32_t i = 0; i < m->nout; i++) {
+    out[i] = map_expr(r, m->out[i]);
+    changed |= out[i] != m->out[i];
+  }
+  if (!changed) return a;
+  Attr *n = arena_dup(r->a, a, sizeof *a);
+  m->out = out;
+  n->map = m;
+  return n;
+}
+
+static const Attr *map_attr(Rewriter *r, const Attr *a) {
+  if (!a) return NULL;
+  switch (a->kind) {
+  case ATTR_EXPR: {
+    const Expr *e = map_expr(r, a->expr);
+    if (e == a->expr) return a;
+    Attr *n = arena_dup(r->a, a, sizeof *a);
+    n->expr = e;
+    return n;
+  }
+  case ATTR_REGION: {
+    bool changed = false;
+    const Region *g = map_regions(r, a->region, 1, &changed);
+    if (!changed) return a;
+    Attr *n = arena_dup(r->a, a, sizeof *a);
+    n->region = g;
+    return n;
+  }
+  case ATTR_LAMBDA: return map_lambda(r, a);
+  case ATTR_LIST:
+  case ATTR_DICT:
+  case ATTR_CALL: return map_items(r, a);
+  default: return a;
+  }
+}
+
+static Stmt *rewrite_device(Rewriter *r, Stmt *s) {
+  Stmt n;
+  memcpy(&n, s, sizeof n);
+  n.device.args = map_attr(r, s->device.args);
+  n.device.options = map_attr(r, s->device.options);
+  Var **vars = ARENA_ARRAY(r->a, Var *, s->device.nvars);
+  bool changed = false;
+  for (uint32_t i = 0; i < s->device.nvars; i++) {
+    vars[i] = bind_var(r, s->device.vars[i]);
+    changed |= vars[i] != s->device.vars[i];
+  }
+  if (changed) n.device.vars = vars;
+  return changed_to(r, s, n);
+}
+
 static Stmt *empty_seq(Arena *a) {
   return stmt_seq(a, NULL, 0);
 }
@@ -196,11 +291,6 @@ static Stmt *rewrite_seq(Rewriter *r, Stmt *s) {
   return changed ? stmt_seq(r->a, at, s->seq.n) : s;
 }
 
-/* A copy of *s in the arena, for a changed statement. */
-static Stmt *changed_to(Rewriter *r, const Stmt *s, Stmt n) {
-  return memcmp(s, &n, sizeof n) == 0 ? (Stmt *)(uintptr_t)s : arena_dup(r->a, &n, sizeof n);
-}
-
 static Stmt *rewrite_store(Rewriter *r, Stmt *s) {
   Stmt n = *s;
   uint32_t ndim = s->store.buf->ndim;
@@ -224,6 +314,7 @@ static Stmt *children(Rewriter *r, Stmt *s) {
   case STMT_SEQ: return rewrite_seq(r, s);
   case STMT_BLOCK: return rewrite_block(r, s);
   case STMT_STORE: return rewrite_store(r, s);
+  case STMT_DEVICE: return rewrite_device(r, s);
   case STMT_BREAK:
   case STMT_CONTINUE: return s;
   case STMT_FOR:
@@ -251,6 +342,7 @@ static Stmt *children(Rewriter *r, Stmt *s) {
     if (!n.while_.body) n.while_.body = empty_seq(r->a);
     break;
   case STMT_ATTR:
+    n.attr.node = map_attr(r, s->attr.node);
     n.attr.value = map_expr(r, s->attr.value);
     n.attr.body = s->attr.body ? rewrite(r, s->attr.body) : NULL;
     break;

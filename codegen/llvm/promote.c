@@ -154,6 +154,7 @@ static void scan(Scan *s, const Stmt *st) {
     return;
   }
   case STMT_RETURN: scan_expr(s, st->ret); return;
+  case STMT_DEVICE:
   case STMT_BREAK:
   case STMT_CONTINUE: return;
   }

@@ -695,5 +695,8 @@ void fn_stmt(Fn *fn, const Stmt *s) {
   case STMT_ALLOC: alloc_buffer(fn, s->alloc.buf, s->span); return;
   case STMT_DECL: decl_buffer(fn, s); return;
   case STMT_RETURN: return_stmt(fn, s); return;
+  case STMT_DEVICE:
+    cg_error(fn->cg, s->span, "T.%s can't be compiled for a CPU", s->device.name);
+    return;
   }
 }

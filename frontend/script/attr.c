@@ -1,6 +1,6 @@
 /* Attribute values: literals, lists and dicts of the text to attributes of functions and blocks,
  * and to the typed fields of an operator's attribute struct. */
-#include "frontend/script/sema.h"
+#include "frontend/script/loop.h"
 #include <math.h>
 
 bool tree_is_none(const Tree *t) {
@@ -103,7 +103,8 @@ static const Attr *read_list(Sema *s, const Tree *t, AttrKind kind) {
   return a;
 }
 
-static const Attr *read_lambda(Sema *s, const Tree *f, DType d);
+/* `types`: of the parameters, the last for all that follow. */
+static Attr *read_lambda(Sema *s, const Tree *f, const DType *types, uint32_t ntypes);
 
 /* T.index_map(lambda i, j: (j, i)) */
 static const Attr *read_index_map(Sema *s, const Tree *t) {
@@ -124,10 +125,10 @@ static const Attr *read_index_map(Sema *s, const Tree *t) {
     sema_error(s, t, "expected T.index_map(lambda i, j: (j, i))");
     return NULL;
   }
-  return read_lambda(s, f, d);
+  return read_lambda(s, f, &d, 1);
 }
 
-static const Attr *read_lambda(Sema *s, const Tree *f, DType d) {
+static Attr *read_lambda(Sema *s, const Tree *f, const DType *types, uint32_t ntypes) {
   IndexMap *map = ARENA_NEW(s->m->arena, IndexMap);
   map->ctx = s->ctx;
   map->nin = f->n - 1;
@@ -141,7 +142,7 @@ static const Attr *read_lambda(Sema *s, const Tree *f, DType d) {
       ok = false;
       continue;
     }
-    Var *v = map->in[i] = var_create(s->ctx, p->name, d);
+    Var *v = map->in[i] = var_create(s->ctx, p->name, types[i < ntypes ? i : ntypes - 1]);
     v->span = tree_span(s, p);
     scope_bind(&s->scope, p->name, BIND_VAR, v->span)->var = v;
   }
@@ -156,6 +157,48 @@ static const Attr *read_lambda(Sema *s, const Tree *f, DType d) {
   map->out = out;
   Attr *a = make_attr(s, ATTR_INDEX_MAP);
   a->map = map;
+  return a;
+}
+
+/* T.comm_reducer(lambda x, y: x + y, [identity]): how partial results combine. */
+static const Attr *read_reducer(Sema *s, const Tree *t) {
+  const Tree *f = t->n == 2 ? t->at[0] : NULL;
+  const Attr *list = f && t->at[1]->kind == TREE_LIST ? sema_attr(s, t->at[1]) : NULL;
+  if (!list || f->kind != TREE_LAMBDA || f->n != 2 * list->n + 1) {
+    sema_error(s, t, "expected T.comm_reducer(lambda x, y: x + y, [identity])");
+    return NULL;
+  }
+  DType *types = ARENA_ARRAY(s->arena, DType, f->n);
+  for (uint32_t i = 0; i + 1 < f->n; i++) {
+    const Attr *x = list->items[i % list->n];
+    types[i] = x->kind == ATTR_EXPR ? x->expr->dtype : x->kind == ATTR_FLOAT ? DT_F32 : DT_I32;
+  }
+  Attr *a = make_attr(s, ATTR_CALL);
+  const Attr **items = ARENA_ARRAY(s->m->arena, const Attr *, 2);
+  Attr *lambda = read_lambda(s, f, types, f->n - 1);
+  if (!lambda) return NULL;
+  lambda->kind = ATTR_LAMBDA;
+  items[0] = lambda;
+  items[1] = list;
+  a->s = "T.comm_reducer";
+  a->n = 2;
+  a->items = items;
+  return a;
+}
+
+/* A[0:4, i] of a buffer A; `done` says whether t is that. */
+static const Attr *read_region(Sema *s, const Tree *t, bool *done) {
+  const Tree *index = t->b;
+  Binding *b = t->a->kind == TREE_NAME ? scope_find(&s->scope, t->a->name) : NULL;
+  bool slices = index->kind == TREE_SLICE;
+  for (uint32_t i = 0; index->kind == TREE_TUPLE && i < index->n; i++)
+    slices |= index->at[i]->kind == TREE_SLICE;
+  *done = slices && b && b->kind == BIND_BUFFER && !b->hidden;
+  if (!*done) return NULL;
+  Region r;
+  if (!loop_read_region(s, t, &r)) return NULL;
+  Attr *a = make_attr(s, ATTR_REGION);
+  a->region = arena_dup(s->m->arena, &r, sizeof r);
   return a;
 }
 
@@ -247,15 +290,27 @@ const Attr *sema_attr(Sema *s, const Tree *t) {
   case TREE_LIST:
   case TREE_TUPLE: return read_list(s, t, ATTR_LIST);
   case TREE_DICT: return sema_attr_dict(s, t);
-  case TREE_LAMBDA: return read_lambda(s, t, DT_I64); /* an index map without its name */
+  case TREE_LAMBDA: { /* an index map without its name at graph level */
+    DType d = s->tir ? DT_I32 : DT_I64;
+    a = read_lambda(s, t, &d, 1);
+    if (a && s->tir) a->kind = ATTR_LAMBDA;
+    return a;
+  }
+  case TREE_SUBSCRIPT: {
+    bool done = false;
+    const Attr *region = read_region(s, t, &done);
+    if (done) return region;
+    break;
+  }
   case TREE_BAD: return NULL;
   case TREE_CALL: {
     const char *name = tree_dotted(s->ctx, t->a);
     if (!name) break;
     if (strcmp(name, "T.index_map") == 0) return read_index_map(s, t);
-    static const char *const objects[] = {"T.target", "R.device_mesh", "R.device", "R.cpu",
-                                          "R.cuda",   "R.rocm",        "R.vulkan", "R.metal",
-                                          "R.opencl", "R.webgpu",      "R.hexagon"};
+    if (strcmp(name, "T.comm_reducer") == 0) return read_reducer(s, t);
+    static const char *const objects[] = {
+        "T.target", "T.iter_var", "T.Range", "R.device_mesh", "R.device", "R.cpu",    "R.cuda",
+        "R.rocm",   "R.vulkan",   "R.metal", "R.opencl",      "R.webgpu", "R.hexagon"};
     bool object = strncmp(name, "I.", 2) == 0;
     for (size_t i = 0; i < sizeof objects / sizeof *objects; i++)
       object = object || strcmp(name, objects[i]) == 0;
@@ -266,7 +321,7 @@ const Attr *sema_attr(Sema *s, const Tree *t) {
     Binding *b = scope_find(&s->scope, t->name);
     if (!b || b->kind != BIND_BUFFER || b->hidden) break;
     a = make_attr(s, ATTR_EXPR);
-    a->expr = expr_buf_data(s->ctx, b->buffer);
+    a->expr = expr_buf_itself(s->ctx, b->buffer);
     return a;
   }
   default: break;

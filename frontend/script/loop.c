@@ -151,8 +151,7 @@ static bool declare_var(Sema *s, const Tree *target, const Tree *value) {
 }
 
 static bool refused(Sema *s, const Tree *call, const char *name) {
-  static const char *const names[] = {"allocate_const", "env_thread", "alloc_local",
-                                      "alloc_shared",   "realize",    "comm_reducer"};
+  static const char *const names[] = {"allocate_const", "realize"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (strcmp(name, names[i]) == 0) {
       sema_error(s, call, "T.%s is not supported", name);
@@ -201,36 +200,6 @@ static Stmt *read_allocate(Sema *s, const Tree *target, const Tree *call) {
   return stmt_alloc(s->m->arena, b->span, b);
 }
 
-/* T.launch_thread("threadIdx.x", extent): one run of the body per thread. */
-static Stmt *read_launch(Sema *s, const Tree *t, const Tree *name, const Tree *call) {
-  if (call->n != 2 || call->at[0]->kind != TREE_STR || !name || name->kind != TREE_NAME) {
-    sema_error(s, call, "expected tx = T.launch_thread(\"threadIdx.x\", extent)");
-    if (name) loop_bind_bad(s, name);
-    return NULL;
-  }
-  const Expr *n = sema_expr(s, call->at[1]);
-  if (!n || !dtype_is_int(n->dtype) || n->dtype.lanes != 1) {
-    if (n)
-      sema_error(s, call->at[1], "an extent must be an integer but got %s", dtype_name(n->dtype));
-    loop_bind_bad(s, name);
-    return NULL;
-  }
-  Stmt *x = ARENA_NEW(s->m->arena, Stmt);
-  x->kind = STMT_FOR;
-  x->span = tree_span(s, t);
-  x->loop.kind = FOR_THREAD;
-  x->loop.launch = true;
-  x->loop.thread = strpool_intern(s->ctx->strings, call->at[0]->str, call->at[0]->n);
-  x->loop.var = var_create(s->ctx, name->name, n->dtype);
-  x->loop.var->span = tree_span(s, name);
-  x->loop.min = expr_lit(s->ctx, n->dtype, 0);
-  x->loop.extent = n;
-  scope_bind(&s->scope, name->name, BIND_VAR, x->loop.var->span)->var = x->loop.var;
-  map_setp(&s->loop->loops, x->loop.var,
-           arena_dup(s->arena, &(Range){x->loop.min, n}, sizeof(Range)));
-  return x;
-}
-
 static Stmt *read_assign(Sema *s, const Tree *t, const Tree *target, const Tree *value) {
   if (value->kind == TREE_BAD || target->kind == TREE_BAD) {
     loop_bind_bad(s, target);
@@ -248,6 +217,7 @@ static Stmt *read_assign(Sema *s, const Tree *t, const Tree *target, const Tree 
       declares = declares && declare_var(s, target->at[i], value->at[i]);
     if (declares) return NULL;
   }
+  if (m && loop_is_device(m)) return loop_read_device(s, t, target, value, m);
   if (target->kind != TREE_NAME) {
     sema_error(s, target, "cannot assign to %s here", tree_describe(target));
     loop_bind_bad(s, target);
@@ -256,7 +226,7 @@ static Stmt *read_assign(Sema *s, const Tree *t, const Tree *target, const Tree 
   if (m && loop_is_buffer(m)) return loop_read_buffer(s, target, value, m);
   if (loop_is_view(s, value)) return loop_read_view(s, target, value);
   if (m && strcmp(m, "allocate") == 0) return read_allocate(s, target, value);
-  if (m && strcmp(m, "launch_thread") == 0) return read_launch(s, t, target, value);
+  if (m && strcmp(m, "launch_thread") == 0) return loop_read_launch(s, t, target, value);
   if (m && refused(s, value, m)) {
     loop_bind_bad(s, target);
     return NULL;
@@ -330,23 +300,19 @@ static Stmt *make_attr(Sema *s, const Tree *t, const Attr *node, const Tree *key
   return x;
 }
 
-/* T.attr(node, key, value) and T.attr({key: value}), around `body` or for the rest of the block. */
+/* T.attr(node, key, value) and T.attr({key: value}), around `body`; NULL leaves it open. */
 static Stmt *read_attr(Sema *s, const Tree *t, const Tree *call, Stmt *body) {
   Arena *a = s->m->arena;
   if (call->n == 1 && call->at[0]->kind == TREE_DICT) {
     const Tree *d = call->at[0];
-    bool scoped = body != NULL;
-    Stmt *rest = body;
     for (uint32_t i = d->n; i > 0; i -= 2) {
       const Tree *k = d->at[i - 2];
       const Expr *v = k && k->kind == TREE_STR ? sema_expr(s, d->at[i - 1]) : NULL;
       if (!k || k->kind != TREE_STR) sema_error(s, call, "the key of an attribute is a string");
       if (!v) return NULL;
-      Stmt *both[2] = {make_attr(s, t, attr_int(a, 0), k, v, scoped ? rest : NULL), NULL};
-      if (!scoped) both[1] = rest;
-      rest = stmt_seq(a, both, 2);
+      body = make_attr(s, t, attr_int(a, 0), k, v, body);
     }
-    return rest;
+    return body;
   }
   if (call->n != 3 || call->at[1]->kind != TREE_STR) {
     sema_error(s, call, "expected T.attr(node, \"key\", value)");
@@ -384,7 +350,7 @@ static Stmt *read_with(Sema *s, const Tree *t) {
   }
   if (t->n == 2 && m && strcmp(m, "launch_thread") == 0) {
     scope_push(&s->scope);
-    Stmt *x = read_launch(s, item, item->b, call);
+    Stmt *x = loop_read_launch(s, item, item->b, call);
     body = loop_statements(s, t->at[1]);
     scope_pop(&s->scope, "T.launch_thread");
     if (x) x->loop.body = body;
@@ -447,6 +413,18 @@ static Stmt *read_assert(Sema *s, const Tree *t) {
   return ok ? stmt_assert(s->m->arena, tree_span(s, t), cond, kind, message) : NULL;
 }
 
+/* break and continue, also written T.break_loop() and T.continue_loop(). */
+static Stmt *read_jump(Sema *s, const Tree *t, bool breaks) {
+  if (!s->loop->depth) {
+    sema_error(s, t, "'%s' outside a loop", breaks ? "break" : "continue");
+    return NULL;
+  }
+  Stmt *x = ARENA_NEW(s->m->arena, Stmt);
+  x->kind = breaks ? STMT_BREAK : STMT_CONTINUE;
+  x->span = tree_span(s, t);
+  return x;
+}
+
 static Stmt *read_expression(Sema *s, const Tree *t, bool first) {
   const Tree *e = t->b;
   if (e->kind == TREE_STR && first) return NULL; /* a docstring */
@@ -485,6 +463,10 @@ static Stmt *read_expression(Sema *s, const Tree *t, bool first) {
       target.b = &list;
       return read_store(s, e, &target, e->at[1]);
     }
+    if (strcmp(m, "launch_thread") == 0) return loop_read_launch(s, t, NULL, e);
+    if (strcmp(m, "break_loop") == 0 || strcmp(m, "continue_loop") == 0)
+      return read_jump(s, t, *m == 'b');
+    if (loop_is_device(m)) return loop_read_device(s, t, NULL, e, m);
     if (refused(s, e, m)) return NULL;
   }
   if (e->kind == TREE_CALL && e->a->kind == TREE_ATTR && strcmp(e->a->name, "vstore") == 0 &&
@@ -505,17 +487,6 @@ static Stmt *read_scoped(Sema *s, const Tree *block) {
   Stmt *b = loop_statements(s, block);
   scope_pop(&s->scope, "an inner block");
   return b;
-}
-
-static Stmt *read_jump(Sema *s, const Tree *t) {
-  if (!s->loop->depth) {
-    sema_error(s, t, "'%s' outside a loop", t->kind == TREE_BREAK ? "break" : "continue");
-    return NULL;
-  }
-  Stmt *x = ARENA_NEW(s->m->arena, Stmt);
-  x->kind = t->kind == TREE_BREAK ? STMT_BREAK : STMT_CONTINUE;
-  x->span = tree_span(s, t);
-  return x;
 }
 
 static Stmt *read_statement(Sema *s, const Tree *t, bool first) {
@@ -558,7 +529,7 @@ static Stmt *read_statement(Sema *s, const Tree *t, bool first) {
   }
   case TREE_ASSERT: return read_assert(s, t);
   case TREE_BREAK:
-  case TREE_CONTINUE: return read_jump(s, t);
+  case TREE_CONTINUE: return read_jump(s, t, t->kind == TREE_BREAK);
   case TREE_RETURN: {
     Stmt *x = ARENA_NEW(a, Stmt);
     x->kind = STMT_RETURN;
@@ -586,16 +557,25 @@ static Stmt *read_statement(Sema *s, const Tree *t, bool first) {
   }
 }
 
+/* T.launch_thread and T.attr as statements of their own hold all that follows in the block: where
+ * that goes, or NULL. */
+static Stmt **open_body(Stmt *x) {
+  while (x->kind == STMT_ATTR && x->attr.body) x = x->attr.body;
+  if (x->kind == STMT_ATTR) return &x->attr.body;
+  return x->kind == STMT_FOR && x->loop.launch && !x->loop.body ? &x->loop.body : NULL;
+}
+
 Stmt *loop_statements(Sema *s, const Tree *block) {
   StmtVec v = {0};
   for (uint32_t i = 0; i < block->n && !diags_full(s->ctx->diags); i++) {
     Stmt *x = read_statement(s, block->at[i], i == 0);
     if (x) vec_push(s->arena, &v, x);
-    if (!x || x->kind != STMT_FOR || !x->loop.launch || x->loop.body) continue;
-    Tree rest = *block; /* what follows runs on the threads */
+    Stmt **body = x ? open_body(x) : NULL;
+    if (!body) continue;
+    Tree rest = *block;
     rest.at += i + 1;
     rest.n -= i + 1;
-    x->loop.body = loop_statements(s, &rest);
+    *body = loop_statements(s, &rest);
     break;
   }
   return v.n ? stmt_seq(s->m->arena, v.at, v.n) : nothing(s);

@@ -20,6 +20,7 @@ typedef struct LoopState {
   BlockState *block;
   Map loops;       /* loop Var -> Range */
   bool has_blocks; /* T.alloc_buffer is then a block's, as in the earlier dialect */
+  Map threads;     /* Var of T.env_thread -> its tag */
   Map assigned;    /* name -> how often the text assigns it, as pointer-sized numbers */
   uint32_t depth;  /* of loops that break and continue can leave */
 } LoopState;
@@ -52,6 +53,13 @@ void loop_read_axis(Sema *s, const Tree *target, const Tree *call, const char *n
 bool loop_is_buffer(const char *name);
 /* Reads `target = T.<name>(...)`; a statement, or NULL when there is none to emit. */
 Stmt *loop_read_buffer(Sema *s, const Tree *target, const Tree *call, const char *name);
+/* Statements of GPU programs (loop_device.c) by name after "T.". `target`: what is assigned, or
+ * NULL. NULL after an error. */
+bool loop_is_device(const char *name);
+Stmt *loop_read_device(Sema *s, const Tree *t, const Tree *target, const Tree *call,
+                       const char *name);
+/* `name` = T.launch_thread(...), or without a name; the loop's body is the caller's. */
+Stmt *loop_read_launch(Sema *s, const Tree *t, const Tree *name, const Tree *call);
 /* T.Buffer(shape, dtype, ...) and its like as a new buffer, NULL after an error. `skip` leading
  * arguments are the caller's. */
 Buffer *loop_buffer(Sema *s, const char *buffer_name, const Tree *call, uint32_t skip,

@@ -242,6 +242,57 @@ const Expr *expr_read_choice(Sema *s, const Tree *t, const Tree *cond, const Tre
   return lazy ? expr_if_then_else(s->ctx, c, a, b) : expr_select(s->ctx, c, a, b);
 }
 
+/* An argument of an intrinsic: an expression, a string, a buffer itself; lists and named ones where
+ * the call is only carried along. */
+static const Expr *read_argument(Sema *s, const Tree *t, const IntrinInfo *info) {
+  Context *c = s->ctx;
+  bool opaque = info->flags & INTRIN_OPAQUE;
+  if (t->kind == TREE_STR) return expr_str(c, strpool_intern(c->strings, t->str, t->n));
+  if (t->kind == TREE_NAME) {
+    Binding *b = scope_find(&s->scope, t->name);
+    if (b && b->kind == BIND_BUFFER && !b->hidden && b->buffer->ndim)
+      return expr_buf_itself(c, b->buffer);
+  }
+  if (t->kind == TREE_LIST && opaque) {
+    const Expr **items = ARENA_ARRAY(s->arena, const Expr *, t->n ? t->n : 1);
+    for (uint32_t i = 0; i < t->n; i++)
+      if (!(items[i] = read_argument(s, t->at[i], info))) return NULL;
+    return expr_call(c, INTRIN_list, DT_HANDLE, items, t->n);
+  }
+  if (t->kind == TREE_KEYWORD && opaque) {
+    const Expr *value = read_argument(s, t->b, info);
+    const Expr *pair[2] = {expr_str(c, t->name), value};
+    return value ? expr_call(c, INTRIN_keyword, DT_HANDLE, pair, 2) : NULL;
+  }
+  if (t->kind == TREE_KEYWORD || t->kind == TREE_STAR || t->kind == TREE_DOUBLESTAR) {
+    sema_error(s, t, "T.%s takes plain arguments only", info->name);
+    return NULL;
+  }
+  return sema_expr(s, t);
+}
+
+/* The type that a string among the arguments names; void where there is none. */
+static DType named_result(const Expr *const *args, uint32_t n, IntrinResult rule) {
+  DType d = DT_UNKNOWN;
+  int64_t bits = 0;
+  if (rule == IRES_BITS) {
+    if (n && args[0]->kind == EXPR_INT) bits = args[0]->i;
+    return bits == 32 || bits == 64 ? DT(DTYPE_INT, (uint8_t)bits) : DT_UNKNOWN;
+  }
+  for (uint32_t i = 0; i < n; i++) {
+    const Expr *e = args[i];
+    if (rule == IRES_NAMED) {
+      if (i != 1) continue;
+    } else {
+      if (e->kind != EXPR_CALL || e->intrin != INTRIN_keyword) continue;
+      if (strcmp(e->arg[0]->s, "return_type") != 0 && strcmp(e->arg[0]->s, "ret_ty") != 0) continue;
+      e = e->arg[1];
+    }
+    if (e->kind == EXPR_STR && dtype_parse(e->s, &d)) return d;
+  }
+  return DT_UNKNOWN;
+}
+
 /* An intrinsic of the table. Its string arguments stay strings; a leading dtype is its result. */
 static const Expr *read_intrin(Sema *s, const Tree *t, IntrinId f) {
   const IntrinInfo *info = &intrin_table[f];
@@ -263,16 +314,8 @@ static const Expr *read_intrin(Sema *s, const Tree *t, IntrinId f) {
     return NULL;
   }
   const Expr **args = ARENA_ARRAY(s->arena, const Expr *, n ? n : 1);
-  for (uint32_t i = 0; i < n; i++) {
-    const Tree *a = t->at[first + i];
-    if (a->kind == TREE_KEYWORD || a->kind == TREE_STAR || a->kind == TREE_DOUBLESTAR) {
-      sema_error(s, a, "T.%s takes plain arguments only", info->name);
-      return NULL;
-    }
-    args[i] = a->kind == TREE_STR ? expr_str(s->ctx, strpool_intern(s->ctx->strings, a->str, a->n))
-                                  : sema_expr(s, a);
-    if (!args[i]) return NULL;
-  }
+  for (uint32_t i = 0; i < n; i++)
+    if (!(args[i] = read_argument(s, t->at[first + i], info))) return NULL;
   if ((info->flags & INTRIN_FLOAT) && n) {
     if (n == 2 && f != INTRIN_ldexp && !sema_match_types(s, t, &args[0], &args[1])) return NULL;
     if (!dtype_is_float(args[0]->dtype) && !(f == INTRIN_pow && dtype_is_int(args[0]->dtype))) {
@@ -295,7 +338,8 @@ static const Expr *read_intrin(Sema *s, const Tree *t, IntrinId f) {
     sema_error(s, t, "T.likely needs a bool but got %s", dtype_name(args[0]->dtype));
     return NULL;
   }
-  if (f == INTRIN_address_of && args[0]->kind != EXPR_LOAD) {
+  if (f == INTRIN_address_of && args[0]->kind != EXPR_LOAD && args[0]->kind != EXPR_BUF_DATA &&
+      args[0]->kind != EXPR_VAR) {
     sema_error(s, t, "T.address_of needs an element of a buffer");
     return NULL;
   }
@@ -314,6 +358,12 @@ static const Expr *read_intrin(Sema *s, const Tree *t, IntrinId f) {
     d = n && f == INTRIN_clz ? dtype_lanes(DT_I32, args[0]->dtype.lanes) : DT_I32;
     break;
   case IRES_I64: d = DT_I64; break;
+  case IRES_U32: d = DT_U32; break;
+  case IRES_U64: d = DT_U64; break;
+  case IRES_F32: d = DT_F32; break;
+  case IRES_NAMED:
+  case IRES_RETURN:
+  case IRES_BITS: d = named_result(args, n, (IntrinResult)info->result); break;
   }
   if (pointer) return expr_call_pointer(s->ctx, f, pointer, args, n);
   return expr_call(s->ctx, f, d, args, n);

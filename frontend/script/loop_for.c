@@ -43,7 +43,8 @@ static bool read_loop_head(Sema *s, const Tree *call, const char *name, LoopHead
   for (uint32_t i = 0; i < call->n; i++) {
     const Tree *a = call->at[i];
     if (a->kind == TREE_KEYWORD) {
-      if (strcmp(a->name, "thread") && strcmp(a->name, "annotations") && strcmp(a->name, "step")) {
+      if (strcmp(a->name, "thread") && strcmp(a->name, "annotations") && strcmp(a->name, "step") &&
+          strcmp(a->name, "unroll")) {
         sema_error(s, a, "a loop has no property '%s'", a->name);
         return false;
       }
@@ -92,6 +93,15 @@ static bool read_loop_head(Sema *s, const Tree *call, const char *name, LoopHead
   if (annotations && !tree_is_none(annotations)) {
     h->annotations = sema_attr_dict(s, annotations);
     if (!h->annotations) return false;
+  }
+  const Tree *unroll = keyword(call, "unroll");
+  if (unroll && !tree_is_none(unroll)) {
+    const Attr *v = sema_attr(s, unroll);
+    if (!v) return false;
+    bool off = v->kind == ATTR_BOOL && !v->b;
+    if (off) v = attr_bool(s->m->arena, true);
+    h->annotations =
+        attr_with(s->m->arena, h->annotations, off ? "disable_unroll" : "pragma_unroll", v);
   }
   return true;
 }

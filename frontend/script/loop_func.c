@@ -146,6 +146,7 @@ void loop_declare(Sema *s, Decl *d) {
   const TreeDef *def = d->tree->def;
   LoopState l = {.f = f};
   map_init(&l.loops, s->arena);
+  map_init(&l.threads, s->arena);
   map_init(&l.assigned, s->arena);
   s->prim = f;
   s->loop = &l;
@@ -226,6 +227,7 @@ void loop_body(Sema *s, Decl *d) {
   const Tree *body = d->tree->def->body;
   LoopState l = {.f = f, .has_blocks = holds_block(body, "block") || holds_block(body, "sblock")};
   map_init(&l.loops, s->arena);
+  map_init(&l.threads, s->arena);
   map_init(&l.assigned, s->arena);
   count_assigned(&l.assigned, body);
   s->prim = f;

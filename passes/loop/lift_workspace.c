@@ -129,6 +129,7 @@ static Stmt *place(Lift *l, Stmt *s) {
   case STMT_CONTINUE:
   case STMT_ASSERT:
   case STMT_EVAL:
+  case STMT_DEVICE:
   case STMT_RETURN: return s;
   }
   bug("statement kind %d", (int)s->kind);

@@ -267,6 +267,7 @@ static Stmt *lower(Lower *l, Stmt *s) {
   case STMT_EVAL:
   case STMT_ALLOC:
   case STMT_DECL:
+  case STMT_DEVICE:
   case STMT_RETURN: return s;
   }
   bug("statement kind %d", (int)s->kind);
