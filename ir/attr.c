@@ -147,6 +147,7 @@ bool attr_equal(const Attr *x, const Attr *y) {
   case ATTR_LAMBDA: return maps_equal(x->map, y->map);
   case ATTR_REGION: return regions_equal(x->region, y->region);
   case ATTR_CALL: return strcmp(x->s, y->s) == 0 && items_equal(x, y);
+  case ATTR_TENSOR: return x->tensor == y->tensor; /* identity: they may be large */
   }
   return false;
 }
@@ -167,6 +168,7 @@ uint64_t attr_hash(const Attr *x) {
   case ATTR_REGION: return hash_mix(h, x->region->buf->id);
   case ATTR_INDEX_MAP:
   case ATTR_LAMBDA: return x->map ? hash_mix(h, (uint64_t)x->map->nin << 32 | x->map->nout) : h;
+  case ATTR_TENSOR: break;                               /* by identity, which is no hash */
   case ATTR_CALL: h = hash_bytes(x->s, strlen(x->s), h); /* fall through */
   case ATTR_LIST:
   case ATTR_DICT:

@@ -9,6 +9,7 @@
 struct Expr;
 struct IndexMap;
 struct Region;
+struct ConstData;
 
 typedef enum {
   ATTR_NONE,
@@ -24,6 +25,7 @@ typedef enum {
   ATTR_LAMBDA,    /* lambda i, j: i < j */
   ATTR_REGION,    /* A[0:4, i] */
   ATTR_CALL,      /* T.target({...}), I.vdevice(...): name in s, arguments in items */
+  ATTR_TENSOR,    /* metadata["ffi.Tensor"][i] */
 } AttrKind;
 
 typedef struct Attr {
@@ -38,6 +40,7 @@ typedef struct Attr {
     const struct Expr *expr;
     const struct IndexMap *map;
     const struct Region *region;
+    const struct ConstData *tensor;
   };
   const struct Attr *const *items; /* list items or dict values */
   const char *const *keys;         /* dict keys (interned), sorted */

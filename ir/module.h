@@ -26,6 +26,7 @@ typedef struct Module {
   Context *ctx;
   Arena *arena;      /* module lifetime */
   const char *name;  /* class name as read; printed as Module */
+  bool as_read;      /* no pass has run: guards print as the text they stand for */
   bool lone;         /* a bare function without a class: printed without one */
   bool legalized;    /* set by LegalizeOps: "no operator left" is a verifier rule from then on */
   const Attr *attrs; /* I.module_attrs */
@@ -41,6 +42,8 @@ Module *module_create(Context *c);
 Global *module_find(const Module *m, const char *name); /* NULL when absent or removed */
 Func *module_func(const Module *m, const char *name);
 PrimFunc *module_prim(const Module *m, const char *name);
+/* The callable behind a name; nothing is known of one that the module doesn't have. */
+const SInfo *global_sinfo(const Module *m, const char *name);
 void module_add_func(Module *m, Func *f); /* name must be free */
 void module_add_prim(Module *m, PrimFunc *f);
 Global *module_add_extern(Module *m, const char *name, const char *symbol, const SInfo *si);

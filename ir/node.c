@@ -148,39 +148,42 @@ Node *node_tuple_get(Func *f, Node *tuple, int64_t index, Span s) {
   return x;
 }
 
-static const SInfo *prim_sinfo(Context *c, Arena *a, const PrimFunc *p) {
-  const SInfo **ps = ARENA_ARRAY(a, const SInfo *, p->nparams);
-  for (uint32_t i = 0; i < p->nparams; i++) {
-    const Buffer *b = p->param_bufs[i];
-    ps[i] =
-        b ? sinfo_tensor(c, b->shape, b->ndim, b->dtype) : sinfo_prim_value(c, p->params[i]->expr);
-  }
-  const SInfo *ret = dtype_known(p->ret) ? sinfo_prim(c, p->ret) : sinfo_tuple(c, NULL, 0);
-  return sinfo_callable(c, ps, p->nparams, ret, false);
+const SInfo *func_sinfo(const Func *f) {
+  Context *c = func_ctx(f);
+  const SInfo **ps = ARENA_ARRAY(func_arena(f), const SInfo *, f->nparams + 1);
+  for (uint32_t i = 0; i < f->nparams; i++) ps[i] = f->params[i]->sinfo;
+  const SInfo *ret = f->ret ? f->ret : f->ret_annot ? f->ret_annot : sinfo_object(c);
+  return sinfo_callable(c, ps, f->nparams, ret, f->pure);
+}
+
+static const SInfo *prim_param_sinfo(Context *c, const PrimFunc *f, uint32_t i) {
+  const Buffer *b = f->param_bufs[i];
+  if (b) return sinfo_tensor(c, b->shape, b->ndim, b->dtype);
+  if (f->params[i]->dtype.code == DTYPE_HANDLE) return sinfo_object(c); /* an address of anything */
+  return sinfo_prim_value(c, f->params[i]->expr);
+}
+
+/* In destination-passing form: buffers are tensors, scalars prims; it returns () or a scalar. */
+static const SInfo *prim_sinfo(const PrimFunc *f) {
+  Context *c = f->module->ctx;
+  const SInfo **ps = ARENA_ARRAY(f->module->arena, const SInfo *, f->nparams + 1);
+  for (uint32_t i = 0; i < f->nparams; i++) ps[i] = prim_param_sinfo(c, f, i);
+  const SInfo *ret = dtype_known(f->ret) ? sinfo_prim(c, f->ret) : sinfo_tuple(c, NULL, 0);
+  return sinfo_callable(c, ps, f->nparams, ret, false);
+}
+
+const SInfo *global_sinfo(const Module *m, const char *name) {
+  const Global *g = module_find(m, name);
+  if (g && g->kind == GLOBAL_FUNC) return func_sinfo(g->func);
+  if (g && g->kind == GLOBAL_PRIM) return prim_sinfo(g->prim);
+  if (g && g->ext.sinfo) return g->ext.sinfo;
+  return sinfo_callable_opaque(m->ctx, sinfo_object(m->ctx), false);
 }
 
 Node *node_global(Func *f, const char *name, Span s) {
-  Context *c = func_ctx(f);
-  Arena *a = func_arena(f);
   Node *x = node_create(f, OP_GLOBAL, NULL, 0, s);
-  x->str = strpool_intern(c->strings, name, strlen(name));
-  const Global *g = module_find(f->module, name);
-  x->sinfo = sinfo_callable_opaque(c, sinfo_object(c), false);
-  if (!g) return x;
-  switch (g->kind) {
-  case GLOBAL_FUNC: {
-    const Func *k = g->func;
-    const SInfo **ps = ARENA_ARRAY(a, const SInfo *, k->nparams);
-    for (uint32_t i = 0; i < k->nparams; i++) ps[i] = k->params[i]->sinfo;
-    const SInfo *ret = k->ret ? k->ret : k->ret_annot;
-    x->sinfo = sinfo_callable(c, ps, k->nparams, ret ? ret : sinfo_object(c), k->pure);
-    break;
-  }
-  case GLOBAL_PRIM: x->sinfo = prim_sinfo(c, a, g->prim); break;
-  case GLOBAL_EXTERN:
-    if (g->ext.sinfo) x->sinfo = g->ext.sinfo;
-    break;
-  }
+  x->str = strpool_intern(func_ctx(f)->strings, name, strlen(name));
+  x->sinfo = global_sinfo(f->module, name);
   return x;
 }
 

@@ -25,7 +25,7 @@ typedef struct Use {
 } Use;
 
 /* Constant tensor data. The bytes are not owned (module arena, or a mapped weights file). */
-typedef struct {
+typedef struct ConstData {
   DType dtype;
   int32_t ndim;
   const int64_t *dims;
@@ -41,10 +41,21 @@ typedef struct {
   Node *yield; /* OP_YIELD, not in a block; yield->in[0].def is the result */
 } Seq;
 
+/* How an OP_MATCH_CAST stands in the text. What a text states and nothing proves is checked by one
+ * that is not written (frontend/script/guard.c). As long as the module is as it was read, the
+ * printer writes what the text had. */
+typedef enum {
+  CAST_WRITTEN, /* R.match_cast(x, T) of a name */
+  CAST_OVER,    /* R.match_cast(<computation>, T): the operand is written in it */
+  CAST_NAMED,   /* not written: the name that the operand is bound to has the annotation T */
+  CAST_USED,    /* not written: the one use demands T */
+  CAST_OUT,     /* not written: the operand is a call_tir whose out_ty was T */
+} CastForm;
+
 struct Node {
   OpId op;
+  CastForm cast;
   bool is_output;       /* bound in a dataflow block and visible after it */
-  bool guard;           /* OP_MATCH_CAST that an annotation stands for in the text */
   uint32_t id;          /* dense per module, in order of creation */
   const char *name;     /* when bound or a parameter; unique in the function */
   const SInfo *sinfo;   /* never NULL once built */
@@ -114,6 +125,9 @@ static inline Node *func_result(const Func *f) {
 static inline bool node_is_bound(const Node *n) {
   return n->block != NULL;
 }
+
+/* The callable that a function is. */
+const SInfo *func_sinfo(const Func *f);
 
 /* ---- creation (module arena; struct info is set by the caller or node_infer) ---- */
 Func *func_create(struct Module *m, const char *name, Span s);

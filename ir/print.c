@@ -25,7 +25,8 @@ void printer_init(Printer *p, Text *t, Dialect d, Arena *a) {
   map_init(&p->prim_params, a);
   map_init(&p->data_names, a);
   map_init(&p->loops, a);
-  map_init(&p->const_index, a);
+  map_init(&p->consts.index, a);
+  map_init(&p->tensors.index, a);
   map_init(&p->shared, a);
   strmap_init(&p->used, a);
   strmap_init(&p->typevar_names, a);
@@ -162,6 +163,7 @@ void print_attr(Printer *p, const Attr *a) {
     text_putc(t, '}');
     return;
   case ATTR_INDEX_MAP: print_index_map(p, a->map); return;
+  case ATTR_TENSOR: print_meta_ref(p, &p->tensors, META_TENSOR, a->tensor); return;
   case ATTR_CALL:
     if (a->s[0] == 'T') p->uses_T = true;
     if (a->s[0] == 'R') p->uses_R = true;
@@ -255,7 +257,7 @@ static void print_global(Printer *p, const Global *g, int indent) {
 
 /* What stands above the class or the lone function. */
 static void print_head(Printer *p, Text *out) {
-  if (p->consts.n) print_metadata(out, p->consts.at, p->consts.n, p->d);
+  if (p->consts.at.n || p->tensors.at.n) print_metadata(out, p);
   bool today = p->d == DIALECT_TODAY;
   if (p->typevar_names.n) text_puts(out, "# from typing import TypeVar\n");
   if (p->uses_I) text_puts(out, "# from tvm.script import ir as I\n");

@@ -376,17 +376,16 @@ void print_range(Printer *p, Range r) {
 
 static void print_map(Printer *p, const IndexMap *m, bool tuple) {
   uint32_t mark = print_scope_enter(p);
-  bool graph = p->graph;
-  p->graph = false; /* int32 literals bare, no declarations for the lambda's own variables */
   text_puts(p->t, "lambda");
-  for (uint32_t i = 0; i < m->nin; i++)
+  for (uint32_t i = 0; i < m->nin; i++) {
     text_printf(p->t, "%s %s", i ? "," : "", print_define(p, m->in[i], m->in[i]->name));
+    map_setp(&p->declared, m->in[i], m->in[i]);
+  }
   text_puts(p->t, ": ");
   if (tuple)
     print_expr_tuple(p, m->out, m->nout);
   else
     print_expr(p, m->out[0]);
-  p->graph = graph;
   print_scope_leave(p, mark);
 }
 

@@ -12,6 +12,14 @@ typedef enum {
   QUOTE_ALL,      /* ("n", "n * 2"): signatures, earlier */
 } QuoteMode;
 
+/* Entries of the metadata section under one key. */
+typedef struct {
+  Map index; /* ConstData id + 1 -> index + 1 */
+  VEC(const ConstData *) at;
+} MetaList;
+
+typedef enum { META_CONST, META_TENSOR } MetaKind;
+
 typedef struct {
   Text *t;
   Dialect d;
@@ -34,9 +42,7 @@ typedef struct {
   VEC(const Expr *) shared_list;
   bool need_cls, cls_done;
   bool uses_R, uses_T, uses_I; /* for the header comments */
-  /* constants that go to the metadata section */
-  Map const_index; /* ConstData id + 1 -> index + 1 */
-  VEC(const ConstData *) consts;
+  MetaList consts, tensors;    /* what goes to the metadata section */
 } Printer;
 
 /* print.c */
@@ -90,7 +96,9 @@ void print_region(Printer *p, const Region *r);
 /* print_metadata.c */
 /* True for the constants that R.const(v, dtype) can't write. */
 bool print_const_is_meta(const ConstData *k);
-/* The line `metadata = tvm.ir.load_json("""...""")` for the constants collected. */
-void print_metadata(Text *t, const ConstData *const *consts, uint32_t n, Dialect d);
+/* metadata["..."][i]; puts k on the list when it isn't there yet. */
+void print_meta_ref(Printer *p, MetaList *list, MetaKind kind, const ConstData *k);
+/* The line `metadata = tvm.ir.load_json("""...""")` for what was collected. */
+void print_metadata(Text *t, const Printer *p);
 
 #endif

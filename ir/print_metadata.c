@@ -1,9 +1,10 @@
 /* The metadata section: constants that R.const(v, dtype) can't write, as a JSON object graph.
  *
  * `{"root_index": r, "nodes": [...]}` with the nodes before their users; a node is
- * {"type": T, "data": D}. The root is a map of one key to the array of constants; a constant holds
- * its type (shape, dtype) and its data, base64 of a header of 24 + 8 * ndim + 8 bytes and the raw
- * elements, little endian. The JSON stands in a Python string, so every '"' is written '\"'.
+ * {"type": T, "data": D}. The root maps a key to the array of its entries: constants and bare
+ * tensors of attributes. A constant holds its type (shape, dtype) and its data, base64 of a header
+ * of 24 + 8 * ndim + 8 bytes and the raw elements, little endian. The JSON stands in a Python
+ * string, so every '"' is written '\"'.
  */
 #include "ir/print_impl.h"
 #include <stdlib.h>
@@ -97,6 +98,14 @@ static uint32_t node_prim_type(Graph *g, uint32_t none, DType d) {
   return i;
 }
 
+static uint32_t node_tensor(Graph *g, const ConstData *k) {
+  uint32_t i = node_begin(g, "ffi.Tensor");
+  text_puts(g->t, ", \\\"data\\\": \\\"");
+  put_tensor(g->t, k);
+  text_puts(g->t, "\\\"}");
+  return i;
+}
+
 static void put_indices(Text *t, uint32_t first, uint32_t step, uint32_t n) {
   text_putc(t, '[');
   for (uint32_t i = 0; i < n; i++) text_printf(t, i ? ", %u" : "%u", first + i * step);
@@ -130,40 +139,68 @@ static uint32_t put_const(Graph *g, const ConstData *k, uint32_t none, uint32_t 
               ", \\\"data\\\": {\\\"span\\\": %u, \\\"shape\\\": %u, \\\"dtype\\\": %u, "
               "\\\"vdevice\\\": %u, \\\"ndim\\\": %u}}",
               none, shape, dtype, none, n);
-  uint32_t value = node_begin(g, "ffi.Tensor");
-  text_puts(t, ", \\\"data\\\": \\\"");
-  put_tensor(t, k);
-  text_puts(t, "\\\"}");
+  uint32_t value = node_tensor(g, k);
   uint32_t self = node_begin(g, type);
   text_printf(t, ", \\\"data\\\": {\\\"span\\\": %u, \\\"ty\\\": %u, \\\"%s\\\": %u}}", none, ty,
               strcmp(type, "ir.GenericConst") == 0 ? "value" : "data", value);
   return self;
 }
 
-void print_metadata(Text *t, const ConstData *const *consts, uint32_t n, Dialect d) {
-  const char *type = d == DIALECT_TODAY ? "ir.GenericConst" : "relax.expr.Constant";
-  Text nodes = {0};
+static const char *meta_key(Dialect d, MetaKind kind) {
+  if (kind == META_TENSOR) return d == DIALECT_TODAY ? "ffi.Tensor" : "runtime.NDArray";
+  return d == DIALECT_TODAY ? "ir.GenericConst" : "relax.expr.Constant";
+}
+
+void print_meta_ref(Printer *p, MetaList *list, MetaKind kind, const ConstData *k) {
+  uint64_t key = (uint64_t)k->id + 1;
+  uintptr_t at = (uintptr_t)(p->arena ? map_get(&list->index, key) : NULL);
+  if (!at && p->arena) {
+    vec_push(p->arena, &list->at, k);
+    at = list->at.n;
+    map_set(&list->index, key, (void *)at);
+  }
+  text_printf(p->t, "metadata[\"%s\"][%zu]", meta_key(p->d, kind), at ? (size_t)at - 1 : 0);
+}
+
+/* A key and the array of its entries, as an entry of the root map. */
+static void put_entry(Graph *g, Text *root, const char *key, const uint32_t *index, uint32_t n) {
+  uint32_t name = node_begin(g, "ffi.String");
+  text_printf(g->t, ", \\\"data\\\": \\\"%s\\\"}", key);
+  uint32_t list = node_begin(g, "ffi.Array");
+  text_puts(g->t, ", \\\"data\\\": [");
+  for (uint32_t i = 0; i < n; i++) text_printf(g->t, i ? ", %u" : "%u", index[i]);
+  text_puts(g->t, "]}");
+  text_printf(root, root->n ? ", %u, %u" : "%u, %u", name, list);
+}
+
+void print_metadata(Text *t, const Printer *p) {
+  const MetaList *consts = &p->consts, *tensors = &p->tensors;
+  Text nodes = {0}, entries = {0};
   Graph g = {.t = &nodes};
-  uint32_t *index = xmalloc((n + 1) * sizeof *index);
+  uint32_t *index = xmalloc((consts->at.n + tensors->at.n + 1) * sizeof *index);
   uint32_t none = node_begin(&g, "None");
   text_putc(&nodes, '}');
-  uint32_t int64_type = node_prim_type(&g, none, DT_I64);
-  for (uint32_t i = 0; i < n; i++) index[i] = put_const(&g, consts[i], none, int64_type, type);
-  uint32_t key = node_begin(&g, "ffi.String");
-  text_printf(&nodes, ", \\\"data\\\": \\\"%s\\\"}", type);
-  uint32_t list = node_begin(&g, "ffi.Array");
-  text_puts(&nodes, ", \\\"data\\\": [");
-  for (uint32_t i = 0; i < n; i++) text_printf(&nodes, i ? ", %u" : "%u", index[i]);
-  text_puts(&nodes, "]}");
+  if (tensors->at.n) {
+    for (uint32_t i = 0; i < tensors->at.n; i++) index[i] = node_tensor(&g, tensors->at.at[i]);
+    put_entry(&g, &entries, meta_key(p->d, META_TENSOR), index, tensors->at.n);
+  }
+  if (consts->at.n) {
+    const char *type = meta_key(p->d, META_CONST);
+    uint32_t int64_type = node_prim_type(&g, none, DT_I64);
+    for (uint32_t i = 0; i < consts->at.n; i++)
+      index[i] = put_const(&g, consts->at.at[i], none, int64_type, type);
+    put_entry(&g, &entries, type, index, consts->at.n);
+  }
   uint32_t root = node_begin(&g, "ffi.Map");
-  text_printf(&nodes, ", \\\"data\\\": [%u, %u]}", key, list);
+  text_printf(&nodes, ", \\\"data\\\": [%s]}", text_cstr(&entries));
   text_printf(t,
               "metadata = tvm.ir.load_json(\"\"\"{\n  \\\"root_index\\\": %u,\n"
               "  \\\"nodes\\\": [\n",
               root);
   text_putn(t, nodes.s, nodes.n);
   text_printf(t, "\n  ],\n  \\\"metadata\\\": {\\\"tvm_version\\\": \\\"%s\\\"}\n}\"\"\")\n",
-              d == DIALECT_TODAY ? "0.27.0" : "0.20.0");
+              p->d == DIALECT_TODAY ? "0.27.0" : "0.20.0");
   text_free(&nodes);
+  text_free(&entries);
   free(index);
 }

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 static void print_node(Printer *p, const Node *n);
+static void print_value(Printer *p, const Node *n, bool rhs);
 static void print_seq(Printer *p, const Seq *s, int indent, bool top);
 
 /* ---- struct info ---- */
@@ -160,29 +161,28 @@ static void print_tuple(Printer *p, const Node *n, uint32_t from, bool parens) {
   if (parens) text_putc(p->t, ')');
 }
 
-static void print_const(Printer *p, const ConstData *k) {
+static void print_const(Printer *p, const Node *n) {
+  const ConstData *k = n->data;
+  const SInfo *dist = n->annot && n->annot->mesh ? n->annot : NULL;
   Text *t = p->t;
   if (print_const_is_meta(k)) {
-    uint64_t key = (uint64_t)k->id + 1;
-    uintptr_t at = (uintptr_t)(p->arena ? map_get(&p->const_index, key) : NULL);
-    if (!at && p->arena) {
-      vec_push(p->arena, &p->consts, k);
-      at = p->consts.n;
-      map_set(&p->const_index, key, (void *)at);
-    }
-    text_printf(t, "metadata[\"%s\"][%zu]",
-                p->d == DIALECT_TODAY ? "ir.GenericConst" : "relax.expr.Constant",
-                at ? (size_t)at - 1 : 0);
+    print_meta_ref(p, &p->consts, META_CONST, k);
     return;
   }
-  text_puts(t, "R.const(");
+  text_puts(t, dist ? "R.dist.const(" : "R.const(");
   if (dtype_is_float(k->dtype))
     text_put_double(t, dtype_load_double(k->dtype, k->bytes));
   else if (dtype_is_bool(k->dtype))
     text_puts(t, dtype_load_int(k->dtype, k->bytes) ? "True" : "False");
   else
     text_printf(t, "%lld", (long long)dtype_load_int(k->dtype, k->bytes));
-  text_printf(t, ", \"%s\")", dtype_name(k->dtype));
+  if (dist) {
+    text_puts(t, ", ");
+    print_sinfo(p, dist);
+    text_putc(t, ')');
+  } else {
+    text_printf(t, ", \"%s\")", dtype_name(k->dtype));
+  }
 }
 
 static void print_ints(Printer *p, IntList l) {
@@ -193,6 +193,16 @@ static void print_ints(Printer *p, IntList l) {
 
 static void print_none(Printer *p) {
   text_puts(p->t, "None");
+}
+
+static void print_out_types(Printer *p, const SInfo *const *at, uint32_t n) {
+  if (n == 1) {
+    print_sinfo(p, at[0]);
+    return;
+  }
+  text_putc(p->t, '[');
+  print_types(p, at, n);
+  text_putc(p->t, ']');
 }
 
 static void print_field(Printer *p, const AttrField *f, const void *v) {
@@ -265,12 +275,8 @@ static void print_field(Printer *p, const AttrField *f, const void *v) {
       text_putc(t, '(');
       print_types(p, l->at, (uint32_t)l->n);
       text_puts(t, l->n == 1 ? ",)" : ")");
-    } else if (l->n == 1) {
-      print_sinfo(p, l->at[0]);
     } else {
-      text_putc(t, '[');
-      print_types(p, l->at, (uint32_t)l->n);
-      text_putc(t, ']');
+      print_out_types(p, l->at, (uint32_t)l->n);
     }
     return;
   }
@@ -295,7 +301,8 @@ static bool args_in_tuple(OpId op) {
   return (op_table[op].traits & OPT_ARGS_TUPLE) != 0;
 }
 
-static void print_op_call(Printer *p, const Node *n) {
+/* `stated`: what to write for out_ty, or NULL for what the node has. */
+static void print_op_call(Printer *p, const Node *n, const SInfo *stated) {
   const OpInfo *o = node_op(n);
   Text *t = p->t;
   text_printf(t, "R.%s(", o->name);
@@ -315,10 +322,47 @@ static void print_op_call(Printer *p, const Node *n) {
     if (field_left_out(p, f, v)) continue;
     bool old = p->d == DIALECT_EARLIER && f->old_name;
     text_printf(t, "%s%s=", sep, old ? f->old_name : f->name);
-    print_field(p, f, v);
+    if (stated && f->kind == AK_SINFOS)
+      print_out_types(p, stated->kind == SINFO_TUPLE ? stated->fields : &stated,
+                      stated->kind == SINFO_TUPLE ? stated->n : 1);
+    else
+      print_field(p, f, v);
     sep = ", ";
   }
   text_putc(t, ')');
+}
+
+/* ---- casts that stand in the text in another form ---- */
+
+static CastForm cast_form(const Node *n) {
+  return n && n->op == OP_MATCH_CAST && n->func->module->as_read ? n->cast : CAST_WRITTEN;
+}
+
+/* Is n printed where it is used, or as part of the cast that follows it? */
+static bool is_silent(const Node *n) {
+  if (cast_form(n) == CAST_USED) return true;
+  CastForm next = cast_form(n->next);
+  return next != CAST_WRITTEN && next != CAST_USED && node_in(n->next, 0) == n &&
+         node_count_uses(n) == 1 && !n->is_output && n->op != OP_IF && n->op != OP_FUNC;
+}
+
+/* What stands right of the `=` for a cast that is not just written. */
+static void print_cast(Printer *p, const Node *n) {
+  const Node *v = node_in(n, 0);
+  CastForm form = cast_form(n);
+  if (form == CAST_OVER) text_puts(p->t, "R.match_cast(");
+  if (!v->block || !is_silent(v))
+    print_node(p, v);
+  else if (cast_form(v) != CAST_WRITTEN)
+    print_cast(p, v);
+  else if (form == CAST_OUT)
+    print_op_call(p, v, n->annot);
+  else
+    print_value(p, v, form != CAST_OVER);
+  if (form != CAST_OVER) return;
+  text_puts(p->t, ", ");
+  print_sinfo(p, n->annot);
+  text_putc(p->t, ')');
 }
 
 /* The expression that node n computes, as it stands right of a `=` when `rhs`. */
@@ -326,7 +370,7 @@ static void print_value(Printer *p, const Node *n, bool rhs) {
   Text *t = p->t;
   p->uses_R = true;
   switch (n->op) {
-  case OP_CONST: print_const(p, n->data); return;
+  case OP_CONST: print_const(p, n); return;
   case OP_SHAPE_EXPR:
     text_puts(t, "R.shape(");
     print_dims(p, n->shape.at, n->shape.n, '[', ']');
@@ -370,12 +414,13 @@ static void print_value(Printer *p, const Node *n, bool rhs) {
     print_operands(p, n, 1);
     text_putc(t, ')');
     return;
-  default: print_op_call(p, n);
+  default: print_op_call(p, n, NULL);
   }
 }
 
 /* A use of n: its name, or the expression in place when it has none. */
 static void print_node(Printer *p, const Node *n) {
+  while (cast_form(n) == CAST_USED) n = node_in(n, 0);
   if (n->block || n->op == OP_PARAM || n->op == OP_FUNC)
     text_puts(p->t, print_node_name(p, n));
   else
@@ -431,7 +476,8 @@ static bool is_statement(const Node *n) {
 
 static void print_binder(Printer *p, const char *name, const Node *n) {
   text_puts(p->t, name);
-  if (!is_out_ty(n) && n->sinfo && n->sinfo->kind != SINFO_STRING) {
+  bool stated = is_out_ty(n) || cast_form(n) == CAST_OUT;
+  if (!stated && n->sinfo && n->sinfo->kind != SINFO_STRING) {
     text_puts(p->t, ": ");
     print_sinfo(p, n->sinfo);
   }
@@ -468,21 +514,12 @@ static void print_if(Printer *p, const Node *n, int indent) {
   print_branch(p, n, &n->if_.else_, name, "_else", indent + 4);
 }
 
-/* Does the annotation of n's name in the text stand for the match_cast n and for its operand, which
- * is bound right before it and used by nothing else? */
-static bool is_guard(const Node *n) {
-  if (!n || n->op != OP_MATCH_CAST || !n->guard) return false;
-  const Node *v = node_in(n, 0);
-  return v == n->prev && !v->is_output && node_count_uses(v) == 1 && v->op != OP_IF &&
-         v->op != OP_FUNC && v->op != OP_MATCH_CAST && !is_out_ty(v);
-}
-
 static void print_binding(Printer *p, const Node *n, int indent) {
-  if (is_guard(n->next)) return;
-  if (is_guard(n)) {
+  if (is_silent(n)) return;
+  if (cast_form(n) != CAST_WRITTEN) {
     text_indent(p->t, indent);
     print_binder(p, print_node_name(p, n), n);
-    print_value(p, node_in(n, 0), true);
+    print_cast(p, n);
     text_putc(p->t, '\n');
     return;
   }

@@ -257,6 +257,7 @@ static bool run_step(Module *m, const PipelineOptions *o, const Step *s, StrMap 
                 .fast_math = o->fast_math,
                 .bindings = o->bindings,
                 .remarks = o->remarks};
+  m->as_read = false;
   bool ok = p->run(&pc);
   arena_free(pc.scratch);
   if (ok && diags_errors(c->diags) > errors) ok = false;

@@ -317,6 +317,14 @@ const Attr *sema_attr(Sema *s, const Tree *t) {
     if (!object) break;
     return read_object(s, t, name);
   }
+  case TREE_SUBSCRIPT: {
+    if (!metadata_is_reference(s, t)) break;
+    const ConstData *d = metadata_const(s, t);
+    if (!d) return NULL;
+    a = make_attr(s, ATTR_TENSOR);
+    a->tensor = d;
+    return a;
+  }
   case TREE_NAME: { /* a buffer itself: "layout_free_placeholders": [A] */
     Binding *b = scope_find(&s->scope, t->name);
     if (!b || b->kind != BIND_BUFFER || b->hidden) break;

@@ -93,6 +93,7 @@ static void declare_type_params(Sema *s, const TreeDef *def) {
 
 static void read_params(Sema *s, Func *f, const TreeDef *def) {
   const SInfo **types = ARENA_ARRAY(s->arena, const SInfo *, def->n_params + 1);
+  uint32_t own = s->scope.stack.n; /* below: names of the function around */
   check_duplicates(s, def);
   declare_type_params(s, def);
   for (uint32_t i = 0; i < def->n_params; i++) {
@@ -109,7 +110,7 @@ static void read_params(Sema *s, Func *f, const TreeDef *def) {
     if (p->kind == TREE_PARAM && check_param(s, p)) types[i] = sema_type(s, p->at[0]);
     define_bare(s, types[i]);
   }
-  for (uint32_t i = 0; i < s->scope.stack.n; i++) {
+  for (uint32_t i = own; i < s->scope.stack.n; i++) {
     Binding *b = s->scope.stack.at[i];
     if (b->kind != BIND_VAR || !b->undefined) continue;
     diag_error(s->ctx->diags, b->span,
@@ -200,12 +201,10 @@ static Node *bind_value(Sema *s, const Tree *target, Node *value, const SInfo *a
   bool unproved = false;
   if (annot) annot = check_annotation(s, annot_tree, target->name, value, annot, &unproved);
   if (unproved) {
-    bool fresh = !graph_is_atom(value);
-    if (fresh)
+    if (!graph_is_atom(value))
       node_bind_last(graph_block(s, target), value,
                      arena_printf(s->arena, "%s_unchecked", target->name));
     n = guard_cast(s, annot_tree, value, annot);
-    n->guard = fresh;
   } else if (is_place(value)) {
     n = node_create(s->f, OP_ALIAS, &value, 1, value->span);
     n->sinfo = value->sinfo;
@@ -240,6 +239,12 @@ static void declare_var(Sema *s, const Tree *target, const Tree *value, DType d)
     if (!dtype_eq(b->var->dtype, d))
       sema_error(s, value, "'%s' is a symbolic variable of type %s", target->name,
                  dtype_name(b->var->dtype));
+    return;
+  }
+  if (strmap_has(&s->type_vars, target->name)) {
+    sema_error(s, target, "'%s' is a TypeVar of the file; give the variable another name",
+               target->name);
+    bind_bad(s, target);
     return;
   }
   b = scope_bind(&s->scope, target->name, BIND_VAR, tree_span(s, target));
@@ -343,6 +348,12 @@ static void assign(Sema *s, const Tree *t, const Tree *target, const Tree *annot
   }
   if (n->sinfo->kind == SINFO_BAD && type && type->kind != SINFO_BAD) {
     /* the value failed: what is written is the best guess, but later errors stay silent */
+    bind_bad(s, target);
+    return;
+  }
+  if (cast && n->op == OP_MATCH_CAST && type && type != n->annot) {
+    sema_error(s, annot, "'%s' is annotated as %s but its R.match_cast is to %s", target->name,
+               sema_type_text(s, type), sema_type_text(s, n->annot));
     bind_bad(s, target);
     return;
   }

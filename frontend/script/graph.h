@@ -20,6 +20,7 @@ Node *graph_read_op(Sema *s, const Tree *t, const OpInfo *op, const Tree *self);
 Node *graph_read_cross_call(Sema *s, const Tree *t, const OpInfo *op);
 /* The special forms R.const(...), R.shape(...), ... */
 Node *graph_read_const(Sema *s, const Tree *t);
+Node *graph_read_dist_const(Sema *s, const Tree *t);
 Node *graph_read_shape(Sema *s, const Tree *t);
 Node *graph_read_match_cast(Sema *s, const Tree *t);
 Node *graph_read_prim_value(Sema *s, const Tree *t);

@@ -79,13 +79,10 @@ static const struct {
   const char *name;
   Node *(*read)(Sema *s, const Tree *t);
 } special_forms[] = {
-    {"const", graph_read_const},
-    {"shape", graph_read_shape},
-    {"match_cast", graph_read_match_cast},
-    {"prim_value", graph_read_prim_value},
-    {"str", graph_read_str},
-    {"dtype", graph_read_dtype},
-    {"tuple", graph_read_tuple},
+    {"const", graph_read_const},           {"dist.const", graph_read_dist_const},
+    {"shape", graph_read_shape},           {"match_cast", graph_read_match_cast},
+    {"prim_value", graph_read_prim_value}, {"str", graph_read_str},
+    {"dtype", graph_read_dtype},           {"tuple", graph_read_tuple},
 };
 
 static Node *unknown_op(Sema *s, const Tree *t, const char *name) {
@@ -183,10 +180,7 @@ static Node *read_operator(Sema *s, const Tree *t) {
 /* ---- everything ---- */
 
 static Node *read_subscript(Sema *s, const Tree *t) {
-  const Tree *root = t;
-  while (root->kind == TREE_SUBSCRIPT) root = root->a;
-  if (root->kind == TREE_NAME && strcmp(root->name, "metadata") == 0 && s->metadata &&
-      !scope_find(&s->scope, root->name)) {
+  if (metadata_is_reference(s, t)) {
     ConstData *d = metadata_const(s, t);
     return d ? node_const(s->f, d, tree_span(s, t)) : graph_bad(s, t);
   }

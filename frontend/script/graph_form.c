@@ -56,12 +56,8 @@ static bool fill_list(ConstList *l, const Tree *t, int32_t level) {
   return true;
 }
 
-Node *graph_read_const(Sema *s, const Tree *t) {
-  if (!want(s, t, 1, 2, "R.const(value, dtype)")) return graph_bad(s, t);
-  const Tree *v = plain(t->at[0]);
-  DType d = DT_UNKNOWN;
-  if (t->n == 2 && !tree_is_none(plain(t->at[1])) && !sema_dtype(s, plain(t->at[1]), &d))
-    return graph_bad(s, t);
+/* The constant that t writes with the value v, of type d if that is known. */
+static Node *read_value(Sema *s, const Tree *t, const Tree *v, DType d) {
   if (v->kind == TREE_LIST || v->kind == TREE_TUPLE) {
     ConstList l = {.s = s, .dtype = dtype_known(d) ? d : DT_F32};
     size_t count = 1;
@@ -101,6 +97,28 @@ Node *graph_read_const(Sema *s, const Tree *t) {
   return node_const(s->f, const_scalar(s->m, d, f, i), tree_span(s, t));
 }
 
+Node *graph_read_const(Sema *s, const Tree *t) {
+  if (!want(s, t, 1, 2, "R.const(value, dtype)")) return graph_bad(s, t);
+  DType d = DT_UNKNOWN;
+  if (t->n == 2 && !tree_is_none(plain(t->at[1])) && !sema_dtype(s, plain(t->at[1]), &d))
+    return graph_bad(s, t);
+  return read_value(s, t, plain(t->at[0]), d);
+}
+
+/* A constant that each device of a mesh holds. */
+Node *graph_read_dist_const(Sema *s, const Tree *t) {
+  if (!want(s, t, 2, 2, "R.dist.const(value, R.DTensor(...))")) return graph_bad(s, t);
+  const SInfo *type = sema_type(s, plain(t->at[1]));
+  if (type->kind == SINFO_BAD) return graph_bad(s, t);
+  if (type->kind != SINFO_TENSOR || !type->mesh) {
+    sema_error(s, t->at[1], "expected R.DTensor(...) but got %s", sema_type_text(s, type));
+    return graph_bad(s, t);
+  }
+  Node *n = read_value(s, t, plain(t->at[0]), type->dtype);
+  if (n->op == OP_CONST) n->annot = n->sinfo = type;
+  return n;
+}
+
 Node *graph_read_shape(Sema *s, const Tree *t) {
   if (!want(s, t, 1, 1, "R.shape([n, 4])")) return graph_bad(s, t);
   const Tree *v = plain(t->at[0]);
@@ -116,7 +134,9 @@ Node *graph_read_shape(Sema *s, const Tree *t) {
 Node *graph_read_match_cast(Sema *s, const Tree *t) {
   if (!want(s, t, 2, 2, "R.match_cast(value, type)")) return graph_bad(s, t);
   const Tree *vt = plain(t->at[0]), *tt = plain(t->at[1]);
-  Node *v = graph_operand(s, vt);
+  Node *v = graph_expr(s, vt);
+  bool over = !graph_is_atom(v) && v->sinfo->kind != SINFO_BAD;
+  if (over) node_bind_last(graph_block(s, vt), v, "unchecked");
   s->allow_undefined = true;
   const SInfo *want_type = sema_type(s, tt);
   s->allow_undefined = false;
@@ -132,6 +152,7 @@ Node *graph_read_match_cast(Sema *s, const Tree *t) {
   text_free(&why);
   Node *n = node_create(s->f, OP_MATCH_CAST, &v, 1, tree_span(s, t));
   n->annot = want_type;
+  n->cast = over ? CAST_OVER : CAST_WRITTEN;
   return graph_finish(s, n, &vt);
 }
 

@@ -94,7 +94,6 @@ typedef struct {
   const Tree **trees;
   uint32_t n, cap;
   const Tree *attr_trees[32];
-  const Tree *type; /* ty_args= of an operator that has no such attribute: the result's type */
   bool bad;
 } OpCall;
 
@@ -112,20 +111,6 @@ static void set_attr(Sema *s, OpCall *c, const AttrField *f, const Tree *value, 
     return;
   }
   c->attr_trees[i] = value;
-}
-
-/* The type that a lowered call states for its result, where it does not contradict. */
-static void apply_type(Sema *s, Node *n, const Tree *t) {
-  SInfoList l = {0};
-  if (!sema_types(s, t, &l) || l.n != 1 || n->sinfo->kind == SINFO_BAD) return;
-  Text why = {0};
-  if (sinfo_check(s->ctx, s->facts, n->sinfo, l.at[0], &why) == SINFO_FAIL)
-    sema_error(s, t, "the type given for R.%s is %s but its result is %s%s%s", node_op(n)->name,
-               sema_type_text(s, l.at[0]), sema_type_text(s, n->sinfo), why.n ? ": " : "",
-               text_cstr(&why));
-  else
-    n->sinfo = l.at[0];
-  text_free(&why);
 }
 
 static Node *make_call(Sema *s, const Tree *t, OpCall *c) {
@@ -149,9 +134,7 @@ static Node *make_call(Sema *s, const Tree *t, OpCall *c) {
       if (c->trees[i]) n->in[i].span = tree_span(s, c->trees[i]);
     return n;
   }
-  graph_finish(s, n, c->trees);
-  if (c->type) apply_type(s, n, c->type);
-  return n;
+  return graph_finish(s, n, c->trees);
 }
 
 static void wrong_count(Sema *s, const Tree *t, const OpInfo *op, uint32_t got) {
@@ -210,8 +193,6 @@ Node *graph_read_op(Sema *s, const Tree *t, const OpInfo *op, const Tree *self) 
           slot[k] = a->b;
           if (k >= given) given = k + 1;
         }
-      } else if (strcmp(a->name, "ty_args") == 0 || strcmp(a->name, "sinfo_args") == 0) {
-        c.type = a->b;
       } else {
         unknown_keyword(s, op, a);
         c.bad = true;

@@ -19,6 +19,7 @@ Node *guard_cast(Sema *s, const Tree *at, Node *v, const SInfo *want) {
   Node *n = node_create(s->f, OP_MATCH_CAST, &v, 1, tree_span(s, at));
   n->annot = want;
   node_infer(s->m, s->facts, n);
+  n->cast = CAST_NAMED;
   return n;
 }
 
@@ -34,7 +35,9 @@ Node *guard_operand(Sema *s, const Tree *at, Node *v, const SInfo *want) {
     return t;
   }
   Node *n = guard_cast(s, at, v, want);
-  node_bind_last(graph_block(s, at), n, NULL);
+  n->cast = CAST_USED;
+  node_bind_last(graph_block(s, at), n,
+                 v->name ? arena_printf(s->arena, "%s_checked", v->name) : NULL);
   return n;
 }
 
@@ -172,5 +175,7 @@ Node *guard_call_tir(Sema *s, const Tree *t, Node *n, const PrimFunc *f, SInfoLi
   const SInfo *stated = n->sinfo;
   out->at = made;
   node_infer(s->m, s->facts, n);
-  return guard_cast(s, t, n, stated);
+  Node *cast = guard_cast(s, t, n, stated);
+  cast->cast = CAST_OUT;
+  return cast;
 }

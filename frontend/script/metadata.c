@@ -175,6 +175,13 @@ static MetaList *find_list(Sema *s, Metadata *m, const char *key) {
   return l;
 }
 
+bool metadata_is_reference(Sema *s, const Tree *t) {
+  if (!s->metadata || t->kind != TREE_SUBSCRIPT) return false;
+  while (t->kind == TREE_SUBSCRIPT) t = t->a;
+  return t->kind == TREE_NAME && strcmp(t->name, "metadata") == 0 &&
+         !scope_find(&s->scope, t->name);
+}
+
 ConstData *metadata_const(Sema *s, const Tree *t) {
   Metadata *m = s->metadata;
   const Tree *inner = t->a;
@@ -197,11 +204,14 @@ ConstData *metadata_const(Sema *s, const Tree *t) {
     return NULL;
   }
   if (list->known[index]) return list->known[index];
-  const cJSON *fields = cJSON_GetObjectItemCaseSensitive(constant, "data");
-  const cJSON *value = cJSON_GetObjectItemCaseSensitive(fields, "value");
-  if (!value) value = cJSON_GetObjectItemCaseSensitive(fields, "data");
-  const cJSON *tensor = node_at(m, value);
-  const cJSON *text = tensor ? cJSON_GetObjectItemCaseSensitive(tensor, "data") : NULL;
+  const cJSON *text = data_of(constant, "ffi.Tensor");
+  if (!text) {
+    const cJSON *fields = cJSON_GetObjectItemCaseSensitive(constant, "data");
+    const cJSON *value = cJSON_GetObjectItemCaseSensitive(fields, "value");
+    if (!value) value = cJSON_GetObjectItemCaseSensitive(fields, "data");
+    const cJSON *tensor = node_at(m, value);
+    text = tensor ? cJSON_GetObjectItemCaseSensitive(tensor, "data") : NULL;
+  }
   if (!cJSON_IsString(text)) {
     sema_error(s, t, "this entry of the metadata is no constant tensor");
     return NULL;

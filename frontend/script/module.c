@@ -428,5 +428,6 @@ Module *script_parse(Context *c, uint32_t file) {
   if (s.broken || diags_full(c->diags)) module_each(s.m, g) g->broken = true;
   metadata_release(&s);
   arena_free(scratch);
+  s.m->as_read = true;
   return s.m;
 }

@@ -159,7 +159,10 @@ void loop_body(Sema *s, Decl *d);
 /* ---- metadata (metadata.c) ---- */
 Metadata *metadata_read(Sema *s, const Tree *json);
 void metadata_release(Sema *s);
-/* The constant behind metadata[key][index]; NULL after an error. */
+/* Is t metadata[...] or metadata[...][...]? */
+bool metadata_is_reference(Sema *s, const Tree *t);
+/* The constant, or the bare tensor of an attribute, behind metadata[key][index]; NULL after an
+ * error. */
 ConstData *metadata_const(Sema *s, const Tree *t);
 
 #endif

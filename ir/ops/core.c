@@ -10,6 +10,7 @@ const SInfo *infer_keep(InferCtx *ic, Node *n) {
 }
 
 const SInfo *infer_CONST(InferCtx *ic, Node *n) {
+  if (n->annot) return n->annot; /* distributed */
   const ConstData *d = n->data;
   const Expr **dims = ARENA_ARRAY(ic->arena, const Expr *, d->ndim + 1);
   for (int32_t i = 0; i < d->ndim; i++) dims[i] = expr_i64(ic->c, d->dims[i]);
@@ -86,35 +87,10 @@ const SInfo *infer_IF(InferCtx *ic, Node *n) {
   return sinfo_lub(ic->c, a, b);
 }
 
-static const SInfo *callable_of_func(InferCtx *ic, const Func *f) {
-  const SInfo **p = ARENA_ARRAY(ic->arena, const SInfo *, f->nparams + 1);
-  for (uint32_t i = 0; i < f->nparams; i++) p[i] = f->params[i]->sinfo;
-  const SInfo *ret = f->ret ? f->ret : f->ret_annot ? f->ret_annot : sinfo_object(ic->c);
-  return sinfo_callable(ic->c, p, f->nparams, ret, f->pure);
-}
-
-/* A prim_func in destination-passing form: buffers are tensors, scalars prims; it returns (). */
-static const SInfo *callable_of_prim(InferCtx *ic, const PrimFunc *f) {
-  const SInfo **p = ARENA_ARRAY(ic->arena, const SInfo *, f->nparams + 1);
-  for (uint32_t i = 0; i < f->nparams; i++) {
-    const Buffer *b = f->param_bufs[i];
-    p[i] = b ? sinfo_tensor(ic->c, b->shape, b->ndim, b->dtype)
-             : sinfo_prim_value(ic->c, f->params[i]->expr);
-  }
-  const SInfo *ret = dtype_known(f->ret) ? sinfo_prim(ic->c, f->ret) : sinfo_tuple(ic->c, NULL, 0);
-  return sinfo_callable(ic->c, p, f->nparams, ret, false);
-}
-
 const SInfo *infer_GLOBAL(InferCtx *ic, Node *n) {
-  const Global *g = module_find(ic->m, n->str);
-  if (!g) return infer_error(ic, n, -1, "the module has no function '%s'", n->str);
-  switch (g->kind) {
-  case GLOBAL_FUNC: return callable_of_func(ic, g->func);
-  case GLOBAL_PRIM: return callable_of_prim(ic, g->prim);
-  case GLOBAL_EXTERN:
-    return g->ext.sinfo ? g->ext.sinfo : sinfo_callable_opaque(ic->c, sinfo_object(ic->c), false);
-  }
-  bug("global kind");
+  if (!module_find(ic->m, n->str))
+    return infer_error(ic, n, -1, "the module has no function '%s'", n->str);
+  return global_sinfo(ic->m, n->str);
 }
 
 const SInfo *infer_EXTERN(InferCtx *ic, Node *n) {
@@ -123,7 +99,8 @@ const SInfo *infer_EXTERN(InferCtx *ic, Node *n) {
 }
 
 const SInfo *infer_FUNC(InferCtx *ic, Node *n) {
-  return callable_of_func(ic, n->local);
+  (void)ic;
+  return func_sinfo(n->local);
 }
 
 /* The vars of the parameters that the arguments fix, as Var* -> Expr*; the vars that the bound

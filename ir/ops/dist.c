@@ -21,6 +21,10 @@ const SInfo *infer_scatter(InferCtx *ic, Node *n) {
                    : node_attrs(n, dist_redistribute_replica_to_shard)->axis;
   int32_t axis;
   if (!infer_axis(ic, n, at, x->ndim, &axis)) return NULL;
+  if (x->mesh) { /* the whole tensor stays what it is; only its placement changes */
+    const char *placement = arena_printf(ic->arena, "S[%d]", axis);
+    return sinfo_with_mesh(ic->c, x, x->mesh, placement);
+  }
   if (workers < 1) return infer_error(ic, n, -1, "num_workers must be positive");
   const Expr **dims = infer_dims_copy(ic, x->dims, (uint32_t)x->ndim, 0);
   const Expr *by = expr_i64(ic->c, workers);
