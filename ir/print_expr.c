@@ -379,7 +379,7 @@ static void print_map(Printer *p, const IndexMap *m, bool tuple) {
   text_puts(p->t, "lambda");
   for (uint32_t i = 0; i < m->nin; i++) {
     text_printf(p->t, "%s %s", i ? "," : "", print_define(p, m->in[i], m->in[i]->name));
-    map_setp(&p->declared, m->in[i], m->in[i]);
+    if (p->arena) map_setp(&p->declared, m->in[i], m->in[i]);
   }
   text_puts(p->t, ": ");
   if (tuple)

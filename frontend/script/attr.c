@@ -297,6 +297,13 @@ const Attr *sema_attr(Sema *s, const Tree *t) {
     return a;
   }
   case TREE_SUBSCRIPT: {
+    if (metadata_is_reference(s, t)) {
+      const ConstData *d = metadata_const(s, t);
+      if (!d) return NULL;
+      a = make_attr(s, ATTR_TENSOR);
+      a->tensor = d;
+      return a;
+    }
     bool done = false;
     const Attr *region = read_region(s, t, &done);
     if (done) return region;
@@ -316,14 +323,6 @@ const Attr *sema_attr(Sema *s, const Tree *t) {
       object = object || strcmp(name, objects[i]) == 0;
     if (!object) break;
     return read_object(s, t, name);
-  }
-  case TREE_SUBSCRIPT: {
-    if (!metadata_is_reference(s, t)) break;
-    const ConstData *d = metadata_const(s, t);
-    if (!d) return NULL;
-    a = make_attr(s, ATTR_TENSOR);
-    a->tensor = d;
-    return a;
   }
   case TREE_NAME: { /* a buffer itself: "layout_free_placeholders": [A] */
     Binding *b = scope_find(&s->scope, t->name);
