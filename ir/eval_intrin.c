@@ -176,7 +176,7 @@ static int64_t address_i(Machine *m, const Code *c) {
 }
 
 /* A prefetch may name an address beyond the end: it does nothing here. */
-static int64_t prefetch_i(Machine *m, const Code *c) {
+static int64_t nothing_i(Machine *m, const Code *c) {
   (void)m, (void)c;
   return 0;
 }
@@ -300,8 +300,8 @@ bool compile_intrin(Compiler *k, const Expr *e, Code *c) {
   if (intrin_table[f].flags & INTRIN_OPAQUE) return refuse(k, e);
   if (f == INTRIN_call_extern || f == INTRIN_call_pure_extern || f == INTRIN_call_packed)
     return refuse(k, e);
-  if (f == INTRIN_prefetch) {
-    c->i = prefetch_i;
+  if (f == INTRIN_prefetch || f == INTRIN_fence) {
+    c->i = nothing_i;
     return true;
   }
   if (f == INTRIN_address_of) {

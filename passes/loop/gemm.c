@@ -159,6 +159,11 @@ static Stmt *k_step(Tile *t) {
   Context *c = em->c;
   const Contraction *con = kn->con;
   StmtVec out = {0}, row = {0};
+  /* Neighbouring windows share elements: kept from one step to the next they would all be spilled,
+   * a load from the first level of cache costs nothing. */
+  if (con->nk > 1 && !con->b_rows)
+    vec_push(em->tmp, &out,
+             stmt_eval(em->a, con->st->span, expr_call(c, INTRIN_fence, DT_UNKNOWN, NULL, 0)));
   if (!con->b_rows) vec_push(em->tmp, &out, each_vector(t, load_b, NULL));
   Var *i = loop_var(c, "i");
   if (con->m.var) emit_bind(em, con->m.var, tile_row(t, i->expr));
