@@ -616,6 +616,69 @@ static Value *eval_tuple_get(Frame *f, const Node *n) {
   return t->fields[n->index];
 }
 
+/* R.print and R.assert_op, by the functions that compiled code calls. The header is not this
+ * layer's to include (relaxrt.h has their contracts); a value in the form they take is DLPack's. */
+extern int rx_print(const char *format, void *const *values, int32_t n);
+extern int rx_assert_failed(const char *format, void *const *values, int32_t n);
+extern const char *rx_error(void);
+
+typedef struct {
+  void *data;
+  int32_t device[2], ndim;
+  uint8_t code, bits;
+  uint16_t lanes;
+  int64_t *shape, *strides;
+  uint64_t byte_offset;
+} DlpackTensor;
+
+static void *dlpack_value(Arena *a, const Value *v) {
+  DlpackTensor *t = ARENA_NEW(a, DlpackTensor);
+  *t = (DlpackTensor){v->data, {1, 0}, v->ndim, v->dtype.code, v->dtype.bits, 1, v->dims, NULL, 0};
+  if (v->kind == VALUE_SHAPE) {
+    int64_t *n = ARENA_NEW(a, int64_t);
+    *n = v->ndim;
+    *t = (DlpackTensor){v->dims, {1, 0}, 1, DTYPE_INT, 64, 1, n, NULL, 0};
+  } else if (v->kind == VALUE_PRIM) {
+    t->data = arena_alloc(a, sizeof(int64_t));
+    if (dtype_is_float(v->dtype))
+      dtype_store_double(v->dtype, t->data, v->f);
+    else
+      dtype_store_int(v->dtype, t->data, v->i);
+  }
+  return t;
+}
+
+static Value *eval_message(Frame *f, const Node *n) {
+  Interp *in = f->in;
+  Value **values;
+  uint32_t count, first = n->op == OP_assert_op;
+  if (!eval_args(f, n, 0, &values, &count)) return NULL;
+  const char *format = node_attrs(n, print)->format,
+             *fault = op_format_fault(format, count - first);
+  bool holds = false;
+  void **at = ARENA_ARRAY(in->arena, void *, count + 1);
+  for (uint32_t i = first; !fault && i < count; i++) {
+    if (values[i]->kind != VALUE_TENSOR && values[i]->kind != VALUE_SHAPE &&
+        values[i]->kind != VALUE_PRIM)
+      fault = "only tensors, shapes and prim values can be printed";
+    at[i - first] = dlpack_value(in->arena, values[i]);
+  }
+  if (fault) {
+    interp_fail(in, n->span, "R.%s: %s", node_op(n)->name, fault);
+    return NULL;
+  }
+  if (!first)
+    rx_print(format, at, (int32_t)count);
+  else if (!truth(f, n, values[0], &holds))
+    return NULL;
+  else if (!holds) {
+    rx_assert_failed(format, at, (int32_t)(count - 1));
+    interp_fail(in, n->span, "%s", rx_error());
+    return NULL;
+  }
+  return new_tuple(in->arena, NULL, 0);
+}
+
 static Value *eval_node(Frame *f, const Node *n) {
   Interp *in = f->in;
   Arena *a = in->arena;
@@ -675,6 +738,8 @@ static Value *eval_node(Frame *f, const Node *n) {
     interp_fail(in, n->span, "the interpreter can't call the packed function '%s'",
                 node_in(n, 0)->op == OP_EXTERN ? node_in(n, 0)->str : "?");
     return NULL;
+  case OP_print:
+  case OP_assert_op: return eval_message(f, n);
   default: break;
   }
   if (node_op(n)->traits & OPT_MEMORY) return eval_memory(f, n);

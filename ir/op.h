@@ -149,6 +149,8 @@ bool op_arg_is_shape(const char *arg);
 void op_attrs_init(Context *c, OpId op, void *attrs);
 bool op_attrs_equal(OpId op, const void *a, const void *b);
 uint64_t op_attrs_hash(OpId op, const void *a);
+/* Why a format of R.print or R.assert_op can't be filled with n values; NULL: it can. */
+const char *op_format_fault(const char *format, uint32_t n);
 bool op_is_pure(const Node *n); /* calls of functions look at the callee's purity */
 
 /* ---- inference ---- */

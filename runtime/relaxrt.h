@@ -187,6 +187,12 @@ typedef struct {
 int rx_weights_map(const RxWeightsFile *file, void **slot, const void **data);
 uint64_t rx_weights_hash(const void *data, uint64_t size);
 
+/* R.print writes a line to standard output and returns 0. R.assert_op that failed puts its words in
+ * the message and returns RX_ERR_MATCH. The format has {} or {2} for a value, {{ and }} for braces;
+ * "" shows all values. */
+int rx_print(const char *format, DLTensor *const *values, int32_t n);
+int rx_assert_failed(const char *format, DLTensor *const *values, int32_t n);
+
 /* Profile: rx_profile_begin gives the time, or -1 while no hook is set. */
 int64_t rx_profile_begin(void);
 void rx_profile_end(const char *function, const char *kernel, int64_t begin);

@@ -18,6 +18,8 @@ extern void rx_workspace_pop(void *p);
 extern int rx_parallel_for(int (*fn)(void *, int64_t, int64_t), void *ctx, int64_t n,
                            int64_t grain);
 
+extern int rx_print(const char *format, void *const *values, int32_t n);
+extern int rx_assert_failed(const char *format, void *const *values, int32_t n);
 extern int64_t rx_profile_begin(void);
 extern void rx_profile_end(const char *function, const char *kernel, int64_t begin);
 
@@ -112,9 +114,9 @@ Jit *codegen_jit(Module *m, const Target *t, const CodegenOptions *o) {
     uintptr_t at;
   } runtime[] = {
 #define RX(f) {#f, (uintptr_t)(f)}
-      RX(rx_error),        RX(rx_error_buffer),   RX(rx_free),
-      RX(rx_alloc),        RX(rx_workspace_push), RX(rx_workspace_pop),
-      RX(rx_parallel_for), RX(rx_profile_begin),  RX(rx_profile_end),
+      RX(rx_error),          RX(rx_error_buffer),  RX(rx_free),          RX(rx_alloc),
+      RX(rx_workspace_push), RX(rx_workspace_pop), RX(rx_parallel_for),  RX(rx_profile_begin),
+      RX(rx_profile_end),    RX(rx_print),         RX(rx_assert_failed),
 #undef RX
   };
   enum { N = sizeof runtime / sizeof runtime[0] };

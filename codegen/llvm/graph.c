@@ -632,6 +632,8 @@ static GVal *emit_node(Graph *g, Node *n) {
     match_cast(g, n, graph_value(g, node_in(n, 0)), n->annot ? n->annot : n->sinfo, v);
     return v;
   case OP_IF: return if_node(g, n);
+  case OP_print:
+  case OP_assert_op: return graph_message(g, n);
   case OP_FUNC:
     cg_error(cg, n->span, "a local function that isn't lifted can't be compiled");
     return v;

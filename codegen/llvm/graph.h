@@ -46,6 +46,7 @@ void gval_copy(Graph *g, GVal *v, LLVMValueRef to);
 /* graph_call.c: OP_CALL, call_tir, packed functions. */
 GVal *graph_call(Graph *g, Node *n);
 bool graph_calls(const Node *n);
+GVal *graph_message(Graph *g, Node *n); /* R.print, R.assert_op */
 /* external.c: constants in a file of their own. */
 bool external_wants(const Cg *cg, const ConstData *d);
 void external_open(Graph *g); /* at a function's start */

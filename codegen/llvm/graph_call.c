@@ -1,4 +1,5 @@
-/* Calls from Relax functions: prim_funcs, other Relax functions, C functions in DLPack form. */
+/* Calls from Relax functions: prim_funcs, other Relax functions, C functions in DLPack form, the
+ * runtime's for R.print and R.assert_op. */
 #include "codegen/llvm/graph.h"
 
 #include "ir/ops/attrs.h"
@@ -441,6 +442,41 @@ static GVal *call_packed(Graph *g, Node *n, const char *name) {
   }
   v->ptr = adopt(g, LLVMBuildLoad2(fn->b, cg->ptr, out[0], ""), bytes);
   return v;
+}
+
+/* The tensors are put together before the branch: what is computed in it is lost after it. */
+GVal *graph_message(Graph *g, Node *n) {
+  Cg *cg = g->cg;
+  Fn *fn = g->fn;
+  bool check = n->op == OP_assert_op;
+  const char *format = node_attrs(n, print)->format;
+  GVal *cond = check ? graph_value(g, node_in(n, 0)) : NULL;
+  GVals flat = {0};
+  flatten_args(g, n, check, &flat);
+  const char *fault = op_format_fault(format, flat.n);
+  if (fault) cg_error(cg, n->span, "R.%s: %s", node_op(n)->name, fault);
+  LLVMValueRef *in = ARENA_ARRAY(g->arena, LLVMValueRef, flat.n + 1);
+  for (uint32_t i = 0; i < flat.n; i++) in[i] = dl_of(g, n, flat.at[i]);
+  if (cg->failed) return void_value(g, n);
+  LLVMTypeRef types[3] = {cg->ptr, cg->ptr, cg->i32}, t = cg_fn_type(cg->i32, types, 3, false);
+  LLVMValueRef args[3] = {cg_string(cg, format), pointer_array(g, in, flat.n),
+                          cg_i32(cg, (int32_t)flat.n)};
+  LLVMBasicBlockRef good = NULL;
+  if (check) {
+    LLVMValueRef v = cond->prim ? cond->prim : LLVMBuildLoad2(fn->b, cg->i8, cond->ptr, "");
+    v = LLVMBuildICmp(fn->b, LLVMIntNE, v, LLVMConstNull(LLVMTypeOf(v)), "");
+    LLVMBasicBlockRef bad = fn_block(fn, "failed");
+    good = fn_block(fn, "");
+    LLVMBuildCondBr(fn->b, v, good, bad);
+    LLVMPositionBuilderAtEnd(fn->b, bad);
+  }
+  const char *name = check ? "rx_assert_failed" : "rx_print";
+  LLVMValueRef status = LLVMBuildCall2(fn->b, t, cg_extern(cg, name, t), args, 3, "");
+  if (check) {
+    fn_return(fn, status);
+    LLVMPositionBuilderAtEnd(fn->b, good);
+  }
+  return void_value(g, n);
 }
 
 GVal *graph_call(Graph *g, Node *n) {

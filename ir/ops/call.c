@@ -2,6 +2,8 @@
  * agrees with them is the verifier's business (ir/verify.c). */
 #include "ir/ops/util.h"
 
+#include <stdlib.h>
+
 static const SInfo *of_list(InferCtx *ic, const SInfoList *l) {
   if (l->n == 1) return l->at[0];
   return sinfo_tuple(ic->c, l->at, (uint32_t)l->n);
@@ -57,4 +59,23 @@ const SInfo *infer_assert_op(InferCtx *ic, Node *n) {
     return sinfo_tuple(ic->c, NULL, 0);
   return infer_error(ic, n, 0, "a condition is a bool scalar but this is %s",
                      infer_type_text(ic, s));
+}
+
+const char *op_format_fault(const char *format, uint32_t n) {
+  uint32_t next = 0;
+  for (const char *s = format; *s; s++) {
+    if (*s != '{' && *s != '}') continue;
+    if (s[1] == *s) {
+      s++;
+      continue;
+    }
+    char *end;
+    unsigned long at = strtoul(s + 1, &end, 10);
+    if (*s == '}' || *end != '}' || (s[1] != '}' && (s[1] < '0' || s[1] > '9')))
+      return "in the format only {}, {2}, {{ and }} are possible";
+    if (end == s + 1) at = next++;
+    if (at >= n) return "the format has places for more values than there are";
+    s = end;
+  }
+  return NULL;
 }

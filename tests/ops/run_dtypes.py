@@ -98,7 +98,7 @@ def specimens(groups, dtypes=ALL):
 WORDS = {"all": ALL, "numbers": FLOATS + INTS, "floats": FLOATS, "integers": INTS, "bool": ("bool",),
          "float8": ("float8_e4m3fn", "float8_e5m2")}
 # Operators with no value to compare here, and the test that has them.
-ELSEWHERE = {}
+ELSEWHERE = {"print": "tests/run/Inputs/print.py", "assert_op": "tests/run/assert_op.rx"}
 
 
 def claims(relaxc):
