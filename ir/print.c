@@ -23,6 +23,7 @@ void printer_init(Printer *p, Text *t, Dialect d, Arena *a) {
   map_init(&p->node_names, a);
   map_init(&p->declared, a);
   map_init(&p->prim_params, a);
+  map_init(&p->late, a);
   map_init(&p->data_names, a);
   map_init(&p->loops, a);
   map_init(&p->consts.index, a);

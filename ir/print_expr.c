@@ -335,9 +335,9 @@ void print_dims(Printer *p, const Expr *const *dims, uint32_t n, char open, char
     if (i) text_puts(p->t, ", ");
     const Expr *e = dims[i];
     bool quoted = e->kind != EXPR_INT &&
-                  (p->quote == QUOTE_ALL ||
-                   (p->quote == QUOTE_COMPOSED &&
-                    (e->kind != EXPR_VAR || (!p->graph && !dtype_eq(e->dtype, DT_I64)))));
+                  (p->quote == QUOTE_ALL || (p->quote == QUOTE_COMPOSED &&
+                                             (e->kind != EXPR_VAR || map_getp(&p->late, e->var) ||
+                                              (!p->graph && !dtype_eq(e->dtype, DT_I64)))));
     if (quoted) text_putc(p->t, '"');
     expr_at(p, e, PREC_NONE);
     if (quoted) text_putc(p->t, '"');

@@ -35,6 +35,7 @@ typedef struct {
   Map declared;   /* symbolic Vars whose T.int64() line isn't needed any more (value not NULL) */
   VarVec pending; /* Vars met that aren't declared yet */
   StrMap typevar_names; /* in today's dialect: the variables of the signatures */
+  Map late;             /* scalar parameters that stand behind what is being printed */
   Map prim_params;      /* Vars that are prim parameters of the function */
   Map data_names;       /* data Var* of buffers -> Buffer* that shows it as X.data */
   Map loops;            /* loop Var* -> Stmt* */

@@ -603,6 +603,8 @@ static void print_signature(Printer *p, const Func *f) {
   uint32_t pending = p->pending.n;
   VarVec vars = {0};
   for (uint32_t i = 0; i < f->nparams; i++) sinfo_all_vars(p->arena, f->params[i]->sinfo, &vars);
+  const SInfo *ret = f->ret ? f->ret : f->ret_annot;
+  if (ret && p->d == DIALECT_TODAY) sinfo_all_vars(p->arena, ret, &vars);
   name_dims(p, vars.at, vars.n, p->d == DIALECT_TODAY);
   text_putc(p->t, '(');
   p->quote = p->d == DIALECT_TODAY ? QUOTE_COMPOSED : QUOTE_ALL;
@@ -616,7 +618,7 @@ static void print_signature(Printer *p, const Func *f) {
       print_sinfo(p, n->sinfo);
   }
   text_puts(p->t, ") -> ");
-  print_sinfo(p, f->ret ? f->ret : f->ret_annot);
+  print_sinfo(p, ret);
   text_puts(p->t, ":\n");
   p->quote = QUOTE_NONE;
   /* In the earlier dialect the body declares them where it mentions them. */

@@ -733,9 +733,12 @@ void print_primfunc(Printer *p, const PrimFunc *f, int indent) {
   name_params(p, f);
   name_dims(p, f, &vars);
   if (!earlier(p)) p->quote = QUOTE_COMPOSED;
+  for (uint32_t i = 0; i < f->nparams; i++)
+    if (!f->param_bufs[i]) map_setp(&p->late, f->params[i], f->params[i]);
   for (uint32_t i = 0; i < f->nparams; i++) {
     if (i) text_puts(t, ", ");
     print_param(p, f, i);
+    if (!f->param_bufs[i]) map_setp(&p->late, f->params[i], NULL);
   }
   p->quote = QUOTE_NONE;
   text_putc(t, ')');

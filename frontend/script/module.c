@@ -23,7 +23,7 @@ static Binding *new_symbol(Sema *s, const Tree *t) {
   Binding *b = scope_bind(&s->scope, t->name, BIND_VAR, tree_span(s, t));
   b->var = var_create_dim(s->ctx, t->name);
   b->var->span = b->span;
-  b->undefined = true;
+  b->undefined = !s->callable;
   return b;
 }
 
@@ -62,7 +62,8 @@ Binding *sema_lookup(Sema *s, const Tree *t) {
   }
   if (!b) {
     bool symbol = strmap_has(&s->type_vars, t->name);
-    if (s->signature ? s->params && (symbol || s->in_string) : symbol) {
+    bool defines = s->params || s->callable;
+    if (s->signature ? defines && (symbol || s->in_string) : symbol) {
       b = new_symbol(s, t);
     } else {
       if (!s->scope.poisoned) undefined_name(s, t);

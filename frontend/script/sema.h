@@ -45,6 +45,7 @@ typedef struct Sema {
   bool tir;             /* a prim_func: bare ints are int32 */
   bool signature;       /* names of TypeVars and strings define symbolic variables */
   bool params;          /* in the parameters: an unknown dim defines a variable */
+  bool callable;        /* in R.Callable(...), whose variables are its own */
   bool in_string;       /* inside a dim written as a string */
   bool allow_undefined; /* target of a match_cast: undefined symbolic variables may stand there */
   /* Relax */

@@ -266,7 +266,7 @@ static const SInfo *read_tuple(Sema *s, const Tree *t) {
   return ok ? sinfo_tuple(s->ctx, fields, n) : sinfo_bad(s->ctx);
 }
 
-static const SInfo *read_callable(Sema *s, const Tree *t) {
+static const SInfo *read_callable_parts(Sema *s, const Tree *t) {
   static const char *const names[] = {"params", "ret", "purity", "derive_func"};
   const Tree *slot[4] = {0};
   const SInfo *bad = sinfo_bad(s->ctx);
@@ -297,6 +297,14 @@ static const SInfo *read_callable(Sema *s, const Tree *t) {
     ok &= fields[i]->kind != SINFO_BAD;
   }
   return ok ? sinfo_callable(s->ctx, fields, params->n, ret, pure) : bad;
+}
+
+static const SInfo *read_callable(Sema *s, const Tree *t) {
+  bool outer = s->callable;
+  s->callable = true;
+  const SInfo *si = read_callable_parts(s, t);
+  s->callable = outer;
+  return si;
 }
 
 static const SInfo *read_prim(Sema *s, const Tree *t) {
