@@ -305,8 +305,8 @@ static void expr_at(Printer *p, const Expr *e, int prec) {
   case EXPR_LET: print_let(p, e); return;
   case EXPR_CALL: print_call(p, e); return;
   case EXPR_CALL_FUNC:
-    p->need_cls = true;
-    text_printf(t, "cls.%s(", e->s);
+    p->need_cls |= p->graph;
+    text_printf(t, "%s.%s(", p->graph ? "cls" : "Module", e->s);
     print_args(p, e->arg, e->n);
     text_putc(t, ')');
     return;

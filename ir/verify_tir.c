@@ -143,18 +143,19 @@ static void define_buffer(Verifier *v, Span s, const Buffer *b) {
   if (b->data && !verify_sees(v, b->data)) verify_define(v, b->data);
 }
 
-static void define_bare(Verifier *v, const Expr *e) {
-  if (e->kind == EXPR_VAR && !verify_sees(v, e->var)) verify_define(v, e->var);
+static bool define_vars(const Expr *e, void *ctx) {
+  if (e->kind == EXPR_VAR && !verify_sees(ctx, e->var)) verify_define(ctx, e->var);
+  return true;
 }
 
-/* A parameter or a window brings the variables that stand alone in its shape, its strides and its
+/* A parameter or a window brings the variables of its shape, and those that are its strides and its
  * offset. */
 static void define_fields(Verifier *v, const Buffer *b) {
   for (uint32_t i = 0; i < b->ndim; i++) {
-    define_bare(v, b->shape[i]);
-    if (b->strides) define_bare(v, b->strides[i]);
+    expr_walk(b->shape[i], define_vars, v);
+    if (b->strides && b->strides[i]->kind == EXPR_VAR) define_vars(b->strides[i], v);
   }
-  if (b->elem_offset) define_bare(v, b->elem_offset);
+  if (b->elem_offset && b->elem_offset->kind == EXPR_VAR) define_vars(b->elem_offset, v);
 }
 
 static void check_regions(Verifier *v, Span s, const Region *r, uint32_t n) {

@@ -76,7 +76,15 @@ static bool collect(Sema *s, const Tree *call, uint32_t skip, BufferArgs *a) {
   return ok;
 }
 
-/* A dim list; in signatures and match_buffer a bare undefined variable gets defined by it. */
+static bool define_var(const Expr *e, void *ctx) {
+  Sema *s = ctx;
+  Binding *b = e->kind == EXPR_VAR ? scope_find(&s->scope, e->var->name) : NULL;
+  if (b && b->var == e->var) b->undefined = false;
+  return true;
+}
+
+/* A dim list; in signatures and match_buffer a bare undefined variable gets defined by it, and so
+ * do all those of a string. */
 static const Expr *const *read_dims(Sema *s, const Tree *t, uint32_t *n, bool defines) {
   bool list = t->kind == TREE_TUPLE || t->kind == TREE_LIST;
   *n = list ? t->n : 1;
@@ -95,10 +103,8 @@ static const Expr *const *read_dims(Sema *s, const Tree *t, uint32_t *n, bool de
       sema_error(s, x, "a dim cannot be negative: %lld", (long long)dims[i]->i);
       ok = false;
     }
-    if (defines && dims[i]->kind == EXPR_VAR) {
-      Binding *b = scope_find(&s->scope, dims[i]->var->name);
-      if (b && b->var == dims[i]->var) b->undefined = false;
-    }
+    if (defines && (dims[i]->kind == EXPR_VAR || x->kind == TREE_STR))
+      expr_walk(dims[i], define_var, s);
   }
   s->allow_undefined = outer;
   return ok ? dims : NULL;
@@ -169,12 +175,11 @@ Buffer *loop_buffer(Sema *s, const char *name, const Tree *call, uint32_t skip, 
   }
   if (a.elem_offset) {
     b->elem_offset = sema_expr(s, a.elem_offset);
-    if (defines && b->elem_offset && b->elem_offset->kind == EXPR_VAR) {
-      Binding *x = scope_find(&s->scope, b->elem_offset->var->name);
-      if (x && x->var == b->elem_offset->var) x->undefined = false;
-    }
     if (!b->elem_offset) return NULL;
-    if (expr_is_int(b->elem_offset, 0)) b->elem_offset = NULL;
+    if (defines && b->elem_offset->kind == EXPR_VAR) define_var(b->elem_offset, s);
+    DType index = n ? shape[0]->dtype : DT_I64;
+    if (expr_is_int(b->elem_offset, 0) && dtype_eq(b->elem_offset->dtype, index))
+      b->elem_offset = NULL;
   }
   if (a.factor) {
     int64_t v = 0;

@@ -22,6 +22,9 @@ const char *sema_member(Sema *s, const Tree *t, char ns) {
 static Binding *new_symbol(Sema *s, const Tree *t) {
   Binding *b = scope_bind(&s->scope, t->name, BIND_VAR, tree_span(s, t));
   b->var = var_create_dim(s->ctx, t->name);
+  /* A name in quotes that nothing declares is int32 in a prim_func. */
+  if (s->tir && !strmap_has(&s->type_vars, t->name)) b->var = var_create(s->ctx, t->name, DT_I32);
+  b->var->is_dim = true;
   b->var->span = b->span;
   b->undefined = !s->callable;
   return b;

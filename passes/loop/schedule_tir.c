@@ -95,6 +95,15 @@ static bool check_params(PassCtx *pc, const PrimFunc *f) {
       ok = false;
     }
     if (!b) continue;
+    VarVec vars = {0};
+    for (uint32_t k = 0; k < b->ndim; k++) expr_vars(pc->scratch, b->shape[k], &vars);
+    for (uint32_t k = 0; k < vars.n; k++) {
+      if (is_known(f, vars.at[k]->expr)) continue;
+      diag_error(pc->c->diags, b->span,
+                 "parameter '%s' can't be compiled: no dim alone is '%s', which its shape needs",
+                 b->name, vars.at[k]->name);
+      return false;
+    }
     bool known = is_known(f, b->elem_offset);
     for (uint32_t k = 0; b->strides && k < b->ndim; k++)
       known = known && is_known(f, b->strides[k]);
