@@ -15,29 +15,29 @@ static Span use_span(const Node *n, int i) {
   return n->span;
 }
 
-static void report(InferCtx *ic, DiagLevel level, const Node *n, int i, const char *fmt,
-                   va_list ap) {
+const SInfo *infer_error(InferCtx *ic, const Node *n, ConstraintId id, int i, const char *fmt,
+                         ...) {
   Text t = {0};
   const OpInfo *op = node_op(n);
-  if (level == DIAG_ERROR && !(op->traits & OPT_STRUCTURAL)) text_printf(&t, "R.%s: ", op->name);
-  text_vprintf(&t, fmt, ap);
-  diag(ic->c->diags, level, use_span(n, i), "%s", text_cstr(&t));
-  text_free(&t);
-}
-
-const SInfo *infer_error(InferCtx *ic, const Node *n, int i, const char *fmt, ...) {
+  if (!(op->traits & OPT_STRUCTURAL)) text_printf(&t, "R.%s: ", op->name);
   va_list ap;
   va_start(ap, fmt);
-  report(ic, DIAG_ERROR, n, i, fmt, ap);
+  text_vprintf(&t, fmt, ap);
   va_end(ap);
+  diag_error(ic->c->diags, use_span(n, i), "%s [%s.%u]", text_cstr(&t), op->name,
+             constraint_number(op->id, id));
+  text_free(&t);
   return sinfo_bad(ic->c);
 }
 
 void infer_note(InferCtx *ic, const Node *n, int i, const char *fmt, ...) {
+  Text t = {0};
   va_list ap;
   va_start(ap, fmt);
-  report(ic, DIAG_NOTE, n, i, fmt, ap);
+  text_vprintf(&t, fmt, ap);
   va_end(ap);
+  diag_note(ic->c->diags, use_span(n, i), "%s", text_cstr(&t));
+  text_free(&t);
 }
 
 /* ---- devices ---- */
@@ -80,7 +80,7 @@ bool node_infer(Module *m, Facts *facts, Node *n) {
     const char *least = op->max_args < 0 || (n->nin < min && min != max) ? "at least " : "";
     const char *most = n->nin > max && min != max && !*least ? "at most " : "";
     uint32_t want = n->nin < min ? min : max;
-    infer_error(&ic, n, -1, "expected %s%s%u operand%s but got %u", least, most, want,
+    infer_error(&ic, n, C_operands, -1, "expected %s%s%u operand%s but got %u", least, most, want,
                 want == 1 ? "" : "s", n->nin);
     return false;
   }
@@ -203,7 +203,7 @@ void infer_default(InferCtx *ic, Node *n, uint32_t i, const Expr *value) {
 const SInfo *infer_tensor_arg(InferCtx *ic, const Node *n, uint32_t i) {
   const SInfo *s = node_in(n, i)->sinfo;
   if (s->kind == SINFO_TENSOR) return s;
-  infer_error(ic, n, (int)i, "expected a tensor for '%s' but got %s", infer_arg_name(ic, n, i),
+  infer_error(ic, n, C_tensor, (int)i, "expected a tensor for '%s' but got %s", infer_arg_name(ic, n, i),
               infer_type_text(ic, s));
   return NULL;
 }
@@ -213,7 +213,7 @@ const SInfo *infer_tensors_arg(InferCtx *ic, const Node *n, uint32_t i) {
   bool ok = s->kind == SINFO_TUPLE;
   for (uint32_t k = 0; ok && k < s->n; k++) ok = s->fields[k]->kind == SINFO_TENSOR;
   if (ok) return s;
-  infer_error(ic, n, (int)i, "expected a tuple of tensors for '%s' but got %s",
+  infer_error(ic, n, C_tensors, (int)i, "expected a tuple of tensors for '%s' but got %s",
               infer_arg_name(ic, n, i), infer_type_text(ic, s));
   return NULL;
 }
@@ -222,14 +222,14 @@ const SInfo *infer_of_shape(InferCtx *ic, const Node *n, uint32_t i, DType d) {
   Node *def = node_in(n, i);
   const SInfo *s = def->sinfo;
   if (s->kind != SINFO_SHAPE) {
-    infer_error(ic, n, (int)i, "expected a shape for '%s' but got %s", infer_arg_name(ic, n, i),
+    infer_error(ic, n, C_shape, (int)i, "expected a shape for '%s' but got %s", infer_arg_name(ic, n, i),
                 infer_type_text(ic, s));
     return NULL;
   }
   for (int32_t k = 0; s->dims && k < s->ndim; k++) {
     int64_t v;
     if (expr_const_int(ic->c, s->dims[k], &v) && v < 0) {
-      infer_error(ic, n, (int)i, "dim %d of '%s' is %lld", k, infer_arg_name(ic, n, i),
+      infer_error(ic, n, C_extent, (int)i, "dim %d of '%s' is %lld", k, infer_arg_name(ic, n, i),
                   (long long)v);
       return NULL;
     }
@@ -245,7 +245,7 @@ bool infer_prim_arg(InferCtx *ic, const Node *n, uint32_t i, const Expr **out) {
     *out = s->value;
     return true;
   }
-  infer_error(ic, n, (int)i, "expected a prim value for '%s' but got %s", infer_arg_name(ic, n, i),
+  infer_error(ic, n, C_prim, (int)i, "expected a prim value for '%s' but got %s", infer_arg_name(ic, n, i),
               infer_type_text(ic, s));
   return false;
 }
@@ -271,7 +271,7 @@ bool infer_prims_arg(InferCtx *ic, const Node *n, uint32_t i, const Expr *const 
     known = known && s->fields[k]->value;
   }
   if (!ok) {
-    infer_error(ic, n, (int)i, "expected a tuple of prim values for '%s' but got %s",
+    infer_error(ic, n, C_prims, (int)i, "expected a tuple of prim values for '%s' but got %s",
                 infer_arg_name(ic, n, i), infer_type_text(ic, s));
     return false;
   }
@@ -286,19 +286,26 @@ bool infer_prims_arg(InferCtx *ic, const Node *n, uint32_t i, const Expr *const 
 
 bool infer_need_float(InferCtx *ic, const Node *n, uint32_t i, const SInfo *s) {
   if (!dtype_known(s->dtype) || dtype_is_float(s->dtype)) return true;
-  infer_error(ic, n, (int)i, "expected a float tensor for '%s' but got %s",
+  infer_error(ic, n, C_float, (int)i, "expected a float tensor for '%s' but got %s",
               infer_arg_name(ic, n, i), infer_type_text(ic, s));
   return false;
 }
 
 bool infer_need_int(InferCtx *ic, const Node *n, uint32_t i, const SInfo *s) {
   if (!dtype_known(s->dtype) || dtype_is_int(s->dtype)) return true;
-  infer_error(ic, n, (int)i, "expected integers for '%s' but got %s", infer_arg_name(ic, n, i),
+  infer_error(ic, n, C_int, (int)i, "expected integers for '%s' but got %s", infer_arg_name(ic, n, i),
               infer_type_text(ic, s));
   return false;
 }
 
 /* ---- broadcasting and dtypes of two operands ---- */
+/* The last operand with this struct info, which errors about two point at. */
+static int operand_of(const Node *n, const SInfo *s) {
+  for (uint32_t i = n->nin; i-- > 0;)
+    if (node_in(n, i)->sinfo == s) return (int)i;
+  return -1;
+}
+
 bool infer_broadcast(InferCtx *ic, const Node *n, const SInfo *a, const SInfo *b,
                      const Expr *const **out, int32_t *ndim) {
   const Expr *one = expr_i64(ic->c, 1);
@@ -319,10 +326,14 @@ bool infer_broadcast(InferCtx *ic, const Node *n, const SInfo *a, const SInfo *b
     else if ((ky && cy == 1) || infer_eq(ic, x, y))
       r[*ndim - k] = x;
     else if (kx && ky) {
-      infer_error(ic, n, -1, "operands can't be broadcast: %s and %s", infer_shape_text(ic, a),
+      infer_error(ic, n, C_broadcast, operand_of(n, b), "operands can't be broadcast: %s and %s", infer_shape_text(ic, a),
                   infer_shape_text(ic, b));
-      infer_note(ic, n, -1, "dim %d of the one is %lld but dim %d of the other is %lld", na - k,
-                 (long long)cx, nb - k, (long long)cy);
+      int first = operand_of(n, a), second = operand_of(n, b);
+      bool named = first >= 0 && second >= 0 && first != second;
+      const char *one_name = named ? infer_arg_name(ic, n, (uint32_t)first) : "one";
+      const char *other_name = named ? infer_arg_name(ic, n, (uint32_t)second) : "other";
+      infer_note(ic, n, named ? first : -1, "dim %d of '%s' is %lld but dim %d of '%s' is %lld",
+                 na - k, one_name, (long long)cx, nb - k, other_name, (long long)cy);
       return false;
     } else
       known = false;
@@ -340,7 +351,7 @@ bool infer_binary_dtype(InferCtx *ic, const Node *n, const SInfo *a, const SInfo
   char first[32];
   strncpy(first, dtype_name(a->dtype), sizeof first - 1);
   first[sizeof first - 1] = 0;
-  infer_error(ic, n, -1, "operands must have the same dtype but have %s and %s", first,
+  infer_error(ic, n, C_same_dtype, operand_of(n, b), "operands must have the same dtype but have %s and %s", first,
               dtype_name(b->dtype));
   return false;
 }
@@ -349,10 +360,10 @@ bool infer_binary_dtype(InferCtx *ic, const Node *n, const SInfo *a, const SInfo
 bool infer_axis(InferCtx *ic, const Node *n, int64_t axis, int32_t ndim, int32_t *out) {
   if (axis < -ndim || axis >= ndim) {
     if (ndim)
-      infer_error(ic, n, -1, "axis %lld is out of range for a tensor of rank %d: expected %d to %d",
+      infer_error(ic, n, C_axis, -1, "axis %lld is out of range for a tensor of rank %d: expected %d to %d",
                   (long long)axis, ndim, -ndim, ndim - 1);
     else
-      infer_error(ic, n, -1, "axis %lld is out of range for a tensor of rank 0", (long long)axis);
+      infer_error(ic, n, C_axis, -1, "axis %lld is out of range for a tensor of rank 0", (long long)axis);
     return false;
   }
   *out = (int32_t)(axis < 0 ? axis + ndim : axis);
@@ -364,7 +375,7 @@ bool infer_axes(InferCtx *ic, const Node *n, IntList axes, int32_t ndim, int32_t
     if (!infer_axis(ic, n, axes.at[i], ndim, &out[i])) return false;
     for (int32_t k = 0; k < i; k++)
       if (out[k] == out[i]) {
-        infer_error(ic, n, -1, "axis %d is given twice", out[i]);
+        infer_error(ic, n, C_axis_twice, -1, "axis %d is given twice", out[i]);
         return false;
       }
   }

@@ -129,6 +129,22 @@ enum {
   OP_COUNT
 };
 
+/* What operators require; the rows and which operator has which: ir/ops/constraints.def. */
+typedef enum {
+#define CONSTRAINT(id, words) C_##id,
+#define CHECKS(rule, ...)
+#include "ir/ops/constraints.def"
+#undef CONSTRAINT
+#undef CHECKS
+  C_COUNT
+} ConstraintId;
+/* The constraints of an operator after number 0 (the count of operands), in the order of their
+ * numbers. */
+const uint8_t *op_constraints(OpId op, uint32_t *n);
+const char *constraint_words(ConstraintId id);
+/* The number of a constraint among the operator's. */
+uint32_t constraint_number(OpId op, ConstraintId id);
+
 extern const OpInfo op_table[OP_COUNT];
 static inline const OpInfo *node_op(const Node *n) {
   return &op_table[n->op];
@@ -164,9 +180,10 @@ typedef struct InferCtx {
 /* Infers and sets n->sinfo (Bad operands give Bad silently). Checks operand counts first.
  * Returns false when an error was reported. */
 bool node_infer(Module *m, Facts *facts, Node *n);
-/* Reports at operand i's span (i < 0: the whole node) and returns sinfo_bad. */
-const SInfo *infer_error(InferCtx *ic, const Node *n, int i, const char *fmt, ...)
-    __attribute__((format(printf, 4, 5)));
+/* Reports at operand i's span (i < 0: the whole node) that n violates constraint id, whose number ends
+ * the message, and returns sinfo_bad. */
+const SInfo *infer_error(InferCtx *ic, const Node *n, ConstraintId id, int i, const char *fmt, ...)
+    __attribute__((format(printf, 5, 6)));
 void infer_note(InferCtx *ic, const Node *n, int i, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 /* Common helpers (ir/infer.c); more for the operator groups in ir/ops/util.h. */

@@ -81,6 +81,15 @@ void op_print_list(Text *out) {
   }
 }
 
+/* "[matmul.2] operands have one dtype", as messages cite them. */
+static void print_constraints(const OpInfo *op, Text *out) {
+  uint32_t n;
+  const uint8_t *at = op_constraints(op->id, &n);
+  text_printf(out, "\nconstraints:\n  [%s.0] %s\n", op->name, constraint_words(C_operands));
+  for (uint32_t i = 0; i < n; i++)
+    text_printf(out, "  [%s.%u] %s\n", op->name, i + 1, constraint_words(at[i]));
+}
+
 bool op_print_help(const char *name, Text *out) {
   if (!strncmp(name, "R.", 2))
     name += 2;
@@ -101,6 +110,7 @@ bool op_print_help(const char *name, Text *out) {
     if (f->old_name) text_printf(out, " (earlier: %s)", f->old_name);
     text_putc(out, '\n');
   }
+  print_constraints(op, out);
   static const struct {
     uint32_t bit;
     const char *word;

@@ -137,16 +137,17 @@ static Node *make_call(Sema *s, const Tree *t, OpCall *c) {
   return graph_finish(s, n, c->trees);
 }
 
+/* Constraint 0 of every operator. */
 static void wrong_count(Sema *s, const Tree *t, const OpInfo *op, uint32_t got) {
   if (op->max_args < 0)
-    sema_error(s, t, "R.%s takes at least %d operand%s but got %u", op->name, op->min_args,
-               op->min_args == 1 ? "" : "s", got);
+    sema_error(s, t, "R.%s takes at least %d operand%s but got %u [%s.0]", op->name, op->min_args,
+               op->min_args == 1 ? "" : "s", got, op->name);
   else if (op->min_args == op->max_args)
-    sema_error(s, t, "R.%s takes %d operand%s but got %u", op->name, op->min_args,
-               op->min_args == 1 ? "" : "s", got);
+    sema_error(s, t, "R.%s takes %d operand%s but got %u [%s.0]", op->name, op->min_args,
+               op->min_args == 1 ? "" : "s", got, op->name);
   else
-    sema_error(s, t, "R.%s takes %d to %d operands but got %u", op->name, op->min_args,
-               op->max_args, got);
+    sema_error(s, t, "R.%s takes %d to %d operands but got %u [%s.0]", op->name, op->min_args,
+               op->max_args, got, op->name);
 }
 
 Node *graph_read_op(Sema *s, const Tree *t, const OpInfo *op, const Tree *self) {
@@ -213,8 +214,8 @@ Node *graph_read_op(Sema *s, const Tree *t, const OpInfo *op, const Tree *self) 
     }
     if (!slot[i] || tree_is_none(slot[i])) {
       if (!c.bad)
-        sema_error(s, t, "operand '%s' of R.%s is missing", i < nargs ? op->args[i] : "?",
-                   op->name);
+        sema_error(s, t, "operand '%s' of R.%s is missing [%s.0]", i < nargs ? op->args[i] : "?",
+                   op->name, op->name);
       c.bad = true;
       continue;
     }

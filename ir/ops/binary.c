@@ -7,7 +7,7 @@
 static const SInfo *operand(InferCtx *ic, const Node *n, uint32_t i) {
   const SInfo *s = node_in(n, i)->sinfo;
   if (s->kind == SINFO_TENSOR || s->kind == SINFO_PRIM) return s;
-  infer_error(ic, n, (int)i, "expected a tensor or a prim value for '%s' but got %s",
+  infer_error(ic, n, C_operand, (int)i, "expected a tensor or a prim value for '%s' but got %s",
               infer_arg_name(ic, n, i), infer_type_text(ic, s));
   return NULL;
 }
@@ -17,7 +17,7 @@ static const SInfo *of_both(InferCtx *ic, const Node *n, const SInfo *a, const S
   if (a->kind == SINFO_TENSOR && a->shape_var && a->shape_var == b->shape_var)
     return sinfo_tensor_var(ic->c, a->shape_var, a->ndim, d);
   if (a->vdevice && b->vdevice && strcmp(a->vdevice, b->vdevice) != 0)
-    return infer_error(ic, n, 1,
+    return infer_error(ic, n, C_device, 1,
                        "operands must live on one device but '%s' is on '%s' and '%s' on '%s'",
                        infer_arg_name(ic, n, 0), a->vdevice, infer_arg_name(ic, n, 1), b->vdevice);
   const Expr *const *dims;
@@ -120,15 +120,15 @@ const SInfo *infer_ewise_fma(InferCtx *ic, Node *n) {
     if (!dtype_known(s[i]->dtype) || !dtype_known(d))
       d = DT_UNKNOWN;
     else if (!dtype_eq(d, s[i]->dtype))
-      return infer_error(ic, n, (int)i, "operands must have the same dtype: %s and %s",
+      return infer_error(ic, n, C_same_dtype, (int)i, "operands must have the same dtype: %s and %s",
                          infer_type_text(ic, s[0]), infer_type_text(ic, s[i]));
     if (s[0]->ndim >= 0 && s[i]->ndim >= 0 && s[0]->ndim != s[i]->ndim)
-      return infer_error(ic, n, (int)i, "operands must have the same shape: %s and %s",
+      return infer_error(ic, n, C_same_dims, (int)i, "operands must have the same shape: %s and %s",
                          infer_shape_text(ic, s[0]), infer_shape_text(ic, s[i]));
     if (!s[0]->dims || !s[i]->dims) continue;
     for (int32_t k = 0; k < s[0]->ndim; k++)
       if (!infer_eq(ic, s[0]->dims[k], s[i]->dims[k]))
-        return infer_error(ic, n, (int)i, "operands must have the same shape: %s and %s",
+        return infer_error(ic, n, C_same_dims, (int)i, "operands must have the same shape: %s and %s",
                            infer_shape_text(ic, s[0]), infer_shape_text(ic, s[i]));
   }
   bool known = s[0]->dims && s[1]->dims && s[2]->dims;

@@ -17,25 +17,47 @@ _Static_assert(offsetof(call_dps_packed_attrs, out_ty) == 0, "read by infer_out_
 
 const SInfo *infer_out_ty(InferCtx *ic, Node *n) {
   const SInfoList *l = n->attrs;
-  if (!l || l->n == 0) return infer_error(ic, n, -1, "out_ty is missing");
+  if (!l || l->n == 0) return infer_error(ic, n, C_given, -1, "out_ty is missing");
   for (int32_t i = 0; i < l->n; i++)
     if (l->at[i]->kind == SINFO_BAD) return sinfo_bad(ic->c);
   bool allocates = n->op != OP_call_dps_packed && n->op != OP_call_py_func;
   for (int32_t i = 0; allocates && i < l->n; i++) {
     const SInfo *s = l->at[i];
     if (s->kind == SINFO_TENSOR && (!s->dims || !dtype_known(s->dtype)))
-      return infer_error(ic, n, -1, "out_ty must state the %s of result %d, which is allocated: %s",
+      return infer_error(ic, n, C_result, -1, "out_ty must state the %s of result %d, which is allocated: %s",
                          s->dims ? "dtype" : "shape", i, infer_type_text(ic, s));
   }
   OpId callee = node_in(n, 0)->op;
   if (allocates && callee != OP_GLOBAL)
-    return infer_error(ic, n, 0, "the callee must be a prim_func of the module");
+    return infer_error(ic, n, C_callee, 0, "the callee must be a prim_func of the module");
   return of_list(ic, l);
 }
 
 const SInfo *infer_inplace_packed(InferCtx *ic, Node *n) {
   const SInfoList *l = &node_attrs(n, call_inplace_packed)->ty_args;
-  if (l->n <= 0) return infer_error(ic, n, -1, "ty_args is missing");
+  if (l->n <= 0) return infer_error(ic, n, C_given, -1, "ty_args is missing");
+  IntList at = node_attrs(n, call_inplace_packed)->inplace_indices;
+  bool any = false;
+  for (int32_t i = 0; i < at.n; i++) {
+    if (at.at[i] < -1 || at.at[i] >= (int64_t)n->nin - 1)
+      return infer_error(ic, n, C_inplace, -1, "there is no argument %lld to overwrite",
+                         (long long)at.at[i]);
+    if (at.at[i] < 0) continue;
+    any = true;
+    for (int32_t k = 0; k < i; k++)
+      if (at.at[k] == at.at[i])
+        return infer_error(ic, n, C_inplace, -1, "argument %lld is overwritten twice",
+                           (long long)at.at[i]);
+    const SInfo *have = node_in(n, (uint32_t)at.at[i] + 1)->sinfo;
+    const SInfo *want = i < l->n ? l->at[i] : NULL;
+    if (!want || sinfo_check(ic->c, ic->facts, have, want, NULL) != SINFO_SUB)
+      return infer_error(ic, n, C_inplace, (int)at.at[i] + 1,
+                         "result %d can't overwrite argument %lld: it is %s but the argument %s", i,
+                         (long long)at.at[i], want ? infer_type_text(ic, want) : "missing",
+                         infer_type_text(ic, have));
+  }
+  if (!any)
+    return infer_error(ic, n, C_inplace, -1, "no argument is overwritten: use R.call_pure_packed");
   return of_list(ic, l);
 }
 
@@ -46,7 +68,7 @@ _Static_assert(offsetof(call_pure_packed_attrs, ty_args) == 0, "read by infer_ty
 const SInfo *infer_ty_args(InferCtx *ic, Node *n) {
   const SInfoList *l = n->attrs;
   if (!l || l->n == 0) {
-    if (n->op == OP_call_pure_packed) return infer_error(ic, n, -1, "ty_args is missing");
+    if (n->op == OP_call_pure_packed) return infer_error(ic, n, C_given, -1, "ty_args is missing");
     return sinfo_object(ic->c);
   }
   return of_list(ic, l);
@@ -57,7 +79,7 @@ const SInfo *infer_assert_op(InferCtx *ic, Node *n) {
   bool scalar = s->kind == SINFO_PRIM || (s->kind == SINFO_TENSOR && s->ndim <= 0);
   if (scalar && (!dtype_known(s->dtype) || dtype_is_bool(s->dtype)))
     return sinfo_tuple(ic->c, NULL, 0);
-  return infer_error(ic, n, 0, "a condition is a bool scalar but this is %s",
+  return infer_error(ic, n, C_bool, 0, "a condition is a bool scalar but this is %s",
                      infer_type_text(ic, s));
 }
 

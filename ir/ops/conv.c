@@ -51,7 +51,7 @@ static bool read_conv(InferCtx *ic, const Node *n, Conv *v) {
   for (uint32_t i = 0; i < v->nd; i++) {
     v->extra[i] = extra.before[i];
     if (v->extra[i] >= v->w.stride[i]) {
-      infer_error(ic, n, -1, "output_padding %lld must be less than the stride %lld",
+      infer_error(ic, n, C_least, -1, "output_padding %lld must be less than the stride %lld",
                   (long long)v->extra[i], (long long)v->w.stride[i]);
       return false;
     }
@@ -69,13 +69,13 @@ static bool check_operands(InferCtx *ic, const Node *n, const Conv *v, DType out
   for (uint32_t i = 0; i < 2; i++) {
     const SInfo *s = i ? *w : *x;
     if (s->ndim >= 0 && s->ndim != (int32_t)v->data.ndim) {
-      infer_error(ic, n, (int)i, "expected rank %u for '%s' but got %s", v->data.ndim,
+      infer_error(ic, n, C_rank, (int)i, "expected rank %u for '%s' but got %s", v->data.ndim,
                   infer_arg_name(ic, n, i), infer_shape_text(ic, s));
       return false;
     }
   }
   if (v->groups <= 0) {
-    infer_error(ic, n, -1, "groups must be positive but is %lld", (long long)v->groups);
+    infer_error(ic, n, C_least, -1, "groups must be positive but is %lld", (long long)v->groups);
     return false;
   }
   return true;
@@ -85,7 +85,7 @@ static bool divisible(InferCtx *ic, const Node *n, const Expr *channels, int64_t
                       const char *what) {
   int64_t v;
   if (!expr_const_int(ic->c, channels, &v) || v % groups == 0) return true;
-  infer_error(ic, n, -1, "the %lld %s channels can't be divided into %lld groups", (long long)v,
+  infer_error(ic, n, C_divisible, -1, "the %lld %s channels can't be divided into %lld groups", (long long)v,
               what, (long long)groups);
   return false;
 }
@@ -93,9 +93,9 @@ static bool divisible(InferCtx *ic, const Node *n, const Expr *channels, int64_t
 static bool same_channels(InferCtx *ic, const Node *n, const SInfo *x, const SInfo *w,
                           const Expr *have, const Expr *want) {
   if (!infer_ne(ic, have, want)) return true;
-  infer_error(ic, n, -1, "data %s and weight %s don't fit", infer_shape_text(ic, x),
+  infer_error(ic, n, C_channels, 1, "data %s and weight %s don't fit", infer_shape_text(ic, x),
               infer_shape_text(ic, w));
-  infer_note(ic, n, -1, "the data has %s channels but the weight takes %s",
+  infer_note(ic, n, 0, "the data has %s channels but the weight takes %s",
              infer_expr_text(ic, have), infer_expr_text(ic, want));
   return false;
 }
@@ -104,7 +104,7 @@ static bool not_negative(InferCtx *ic, const Node *n, const Expr *extent, const 
                          const SInfo *w) {
   int64_t v;
   if (!expr_const_int(ic->c, extent, &v) || v >= 0) return true;
-  infer_error(ic, n, -1, "the window of %s doesn't fit into %s", infer_shape_text(ic, w),
+  infer_error(ic, n, C_window, 1, "the window of %s doesn't fit into %s", infer_shape_text(ic, w),
               infer_shape_text(ic, x));
   return false;
 }

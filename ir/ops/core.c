@@ -44,10 +44,10 @@ const SInfo *infer_TUPLE(InferCtx *ic, Node *n) {
 const SInfo *infer_TUPLE_GET(InferCtx *ic, Node *n) {
   const SInfo *t = node_in(n, 0)->sinfo;
   if (t->kind != SINFO_TUPLE)
-    return infer_error(ic, n, 0, "only a tuple has items, but this is %s", infer_type_text(ic, t));
+    return infer_error(ic, n, C_tuple, 0, "only a tuple has items, but this is %s", infer_type_text(ic, t));
   int64_t i = n->index;
   if (i < 0 || i >= t->n)
-    return infer_error(ic, n, -1, "item %lld of a tuple with %u field%s", (long long)i, t->n,
+    return infer_error(ic, n, C_item, -1, "item %lld of a tuple with %u field%s", (long long)i, t->n,
                        t->n == 1 ? "" : "s");
   return t->fields[i];
 }
@@ -62,7 +62,7 @@ const SInfo *infer_MATCH_CAST(InferCtx *ic, Node *n) {
   if (!want) bug("match_cast without its type");
   Text why = {0};
   if (sinfo_check(ic->c, ic->facts, have, want, &why) == SINFO_FAIL) {
-    const SInfo *bad = infer_error(ic, n, -1,
+    const SInfo *bad = infer_error(ic, n, C_possible, -1,
                                    "match_cast can't succeed: the value is %s but %s is "
                                    "expected",
                                    infer_type_text(ic, have), infer_type_text(ic, want));
@@ -80,7 +80,7 @@ const SInfo *infer_IF(InferCtx *ic, Node *n) {
             (c->kind == SINFO_TENSOR && (c->ndim == 0 || c->ndim == -1) &&
              (!dtype_known(c->dtype) || dtype_is_bool(c->dtype)));
   if (!ok)
-    return infer_error(ic, n, 0, "the condition must be a bool scalar but is %s",
+    return infer_error(ic, n, C_bool, 0, "the condition must be a bool scalar but is %s",
                        infer_type_text(ic, c));
   const SInfo *a = seq_result(&n->if_.then_)->sinfo, *b = seq_result(&n->if_.else_)->sinfo;
   if (a->kind == SINFO_BAD || b->kind == SINFO_BAD) return sinfo_bad(ic->c);
@@ -89,7 +89,7 @@ const SInfo *infer_IF(InferCtx *ic, Node *n) {
 
 const SInfo *infer_GLOBAL(InferCtx *ic, Node *n) {
   if (!module_find(ic->m, n->str))
-    return infer_error(ic, n, -1, "the module has no function '%s'", n->str);
+    return infer_error(ic, n, C_callee, -1, "the module has no function '%s'", n->str);
   return global_sinfo(ic->m, n->str);
 }
 
@@ -128,13 +128,13 @@ static Map bind_params(InferCtx *ic, const Node *n, const SInfo *f, Map *scope) 
 const SInfo *infer_CALL(InferCtx *ic, Node *n) {
   const SInfo *f = node_in(n, 0)->sinfo;
   if (f->kind != SINFO_CALLABLE)
-    return infer_error(ic, n, 0, "only a function can be called, but this is %s",
+    return infer_error(ic, n, C_function, 0, "only a function can be called, but this is %s",
                        infer_type_text(ic, f));
   if (f->opaque) return f->ret ? f->ret : sinfo_object(ic->c);
   const char *name = node_in(n, 0)->op == OP_GLOBAL ? node_in(n, 0)->str : node_in(n, 0)->name;
   if (!name) name = "the function";
   if (n->nin - 1 != f->n)
-    return infer_error(ic, n, -1, "'%s' expects %u argument%s but got %u", name, f->n,
+    return infer_error(ic, n, C_count, -1, "'%s' expects %u argument%s but got %u", name, f->n,
                        f->n == 1 ? "" : "s", n->nin - 1);
   Map scope;
   map_init(&scope, ic->arena);
@@ -146,7 +146,7 @@ const SInfo *infer_CALL(InferCtx *ic, Node *n) {
     SInfoCheck ok = sinfo_check(ic->c, ic->facts, have, want, &why);
     if (ok == SINFO_FAIL) {
       const SInfo *bad =
-          infer_error(ic, n, (int)i + 1, "argument %u of '%s' is %s but %s is expected", i + 1,
+          infer_error(ic, n, C_argument, (int)i + 1, "argument %u of '%s' is %s but %s is expected", i + 1,
                       name, infer_type_text(ic, have), infer_type_text(ic, f->fields[i]));
       if (why.n) infer_note(ic, n, (int)i + 1, "%s", text_cstr(&why));
       text_free(&why);

@@ -14,8 +14,8 @@ static DType dtype_or(const Node *n, DType d) {
 
 static const SInfo *scalar_arg(InferCtx *ic, const Node *n, uint32_t i) {
   const SInfo *v = infer_tensor_arg(ic, n, i);
-  if (v && v->ndim != 0 && v->ndim != -1) {
-    infer_error(ic, n, (int)i, "expected a tensor of rank 0 for '%s' but got %s",
+  if (v && v->ndim != 0) {
+    infer_error(ic, n, C_rank, (int)i, "expected a tensor of rank 0 for '%s' but got %s",
                 infer_arg_name(ic, n, i), infer_shape_text(ic, v));
     return NULL;
   }
@@ -41,7 +41,7 @@ bool lower_full(LowerCtx *lc, Node *n) {
 
 const SInfo *infer_filled(InferCtx *ic, Node *n) {
   DType d = dtype_or(n, DT_UNKNOWN);
-  if (!dtype_known(d)) return infer_error(ic, n, -1, "a dtype must be given");
+  if (!dtype_known(d)) return infer_error(ic, n, C_given, -1, "a dtype must be given");
   return infer_of_shape(ic, n, 0, d);
 }
 
@@ -83,7 +83,7 @@ static const SInfo *range_of(InferCtx *ic, const Node *n, const Expr *start, con
     }
     double count = v[2] != 0 ? ceil((v[1] - v[0]) / v[2]) : (double)NAN;
     if (!(count < 9e15))
-      return infer_error(ic, n, -1, "the range from %g to %g by %g has no end", v[0], v[1], v[2]);
+      return infer_error(ic, n, C_least, -1, "the range from %g to %g by %g has no end", v[0], v[1], v[2]);
     len = expr_i64(c, count > 0 ? (int64_t)count : 0);
   } else {
     int64_t by;
@@ -92,7 +92,7 @@ static const SInfo *range_of(InferCtx *ic, const Node *n, const Expr *start, con
     step = te_cast(c, DT_I64, step);
     if (!expr_const_int(c, step, &by)) return sinfo_tensor_ndim(c, 1, d);
     if (by == 0 || by == INT64_MIN)
-      return infer_error(ic, n, -1, "the step must not be %lld", (long long)by);
+      return infer_error(ic, n, C_least, -1, "the step must not be %lld", (long long)by);
     const Expr *span = by > 0 ? SUB(end, start) : SUB(start, end);
     int64_t size = by > 0 ? by : -by;
     len = infer_quotient(ic, ADD(span, expr_i64(c, size - 1)), size, 0);
@@ -151,7 +151,7 @@ const SInfo *infer_eye(InferCtx *ic, Node *n) {
   for (uint32_t i = 0; i < 2; i++) {
     int64_t v;
     if (expr_const_int(ic->c, dims[i], &v) && v < 0)
-      return infer_error(ic, n, (int)i, "the extent is %lld", (long long)v);
+      return infer_error(ic, n, C_extent, (int)i, "the extent is %lld", (long long)v);
   }
   return sinfo_tensor(ic->c, dims, 2, d);
 }
@@ -161,7 +161,7 @@ const SInfo *infer_eye_like(InferCtx *ic, Node *n) {
   const Expr *k;
   if (!x) return NULL;
   if (x->ndim >= 0 && x->ndim != 2)
-    return infer_error(ic, n, 0, "expected rank 2 but got %s", infer_shape_text(ic, x));
+    return infer_error(ic, n, C_rank, 0, "expected rank 2 but got %s", infer_shape_text(ic, x));
   infer_default(ic, n, 1, expr_i64(ic->c, 0));
   return infer_prim_arg(ic, n, 1, &k) ? infer_like(ic, x, dtype_or(n, x->dtype)) : NULL;
 }
@@ -182,7 +182,7 @@ const SInfo *infer_triangle(InferCtx *ic, Node *n) {
   const Expr *k;
   if (!x) return NULL;
   if (x->ndim >= 0 && x->ndim < 2)
-    return infer_error(ic, n, 0, "expected rank 2 or more but got %s", infer_shape_text(ic, x));
+    return infer_error(ic, n, C_rank, 0, "expected rank 2 or more but got %s", infer_shape_text(ic, x));
   infer_default(ic, n, 1, expr_i64(ic->c, 0));
   return infer_prim_arg(ic, n, 1, &k) ? x : NULL;
 }
@@ -218,9 +218,9 @@ const SInfo *infer_one_hot(InferCtx *ic, Node *n) {
     return NULL;
   DType d = node_in(n, 1)->sinfo->dtype;
   if (!dtype_eq(d, node_in(n, 2)->sinfo->dtype))
-    return infer_error(ic, n, 2, "on_value and off_value must have the same dtype");
+    return infer_error(ic, n, C_same_dtype, 2, "on_value and off_value must have the same dtype");
   if (a->depth <= 0)
-    return infer_error(ic, n, -1, "the depth must be positive but is %lld", (long long)a->depth);
+    return infer_error(ic, n, C_least, -1, "the depth must be positive but is %lld", (long long)a->depth);
   if (x->ndim < 0) return sinfo_tensor_ndim(ic->c, -1, d);
   int32_t axis, ndim = x->ndim + 1;
   if (!infer_axis(ic, n, a->axis, ndim, &axis)) return NULL;

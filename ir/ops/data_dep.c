@@ -53,9 +53,9 @@ const SInfo *infer_head(InferCtx *ic, Node *n) {
   const SInfo *x = infer_tensor_arg(ic, n, 0), *s = node_in(n, 1)->sinfo;
   if (!x) return NULL;
   if (s->kind != SINFO_SHAPE || (s->ndim >= 0 && s->ndim != 1))
-    return infer_error(ic, n, 1, "expected a shape of one value but got %s",
+    return infer_error(ic, n, C_shape, 1, "expected a shape of one value but got %s",
                        infer_type_text(ic, s));
-  if (x->ndim == 0) return infer_error(ic, n, 0, "a scalar has no axis");
+  if (x->ndim == 0) return infer_error(ic, n, C_rank, 0, "a scalar has no axis");
   if (!x->dims || !s->dims) return sinfo_tensor_ndim(ic->c, x->ndim, x->dtype);
   const Expr **d = infer_dims_copy(ic, x->dims, (uint32_t)x->ndim, 0);
   d[0] = s->dims[0];
@@ -171,7 +171,7 @@ static bool flag(InferCtx *ic, Node *n, uint32_t i, int64_t absent, int64_t *out
     *out = e->i;
     return true;
   }
-  infer_error(ic, n, (int)i, "'%s' must be a constant", infer_arg_name(ic, n, i));
+  infer_error(ic, n, C_constant, (int)i, "'%s' must be a constant", infer_arg_name(ic, n, i));
   return false;
 }
 
@@ -394,12 +394,15 @@ const SInfo *infer_dynamic_strided_slice(InferCtx *ic, Node *n) {
     const SInfo *s = infer_tensor_arg(ic, n, i);
     if (!s) return NULL;
     if (dtype_known(s->dtype) && !dtype_eq(s->dtype, DT_I64))
-      return infer_error(ic, n, (int)i, "'%s' must be int64 but is %s", infer_arg_name(ic, n, i),
+      return infer_error(ic, n, C_int64, (int)i, "'%s' must be int64 but is %s", infer_arg_name(ic, n, i),
                          infer_type_text(ic, s));
+    if (!s->dims)
+      return infer_error(ic, n, C_shape_known, (int)i, "the shape of '%s' must be known",
+                         infer_arg_name(ic, n, i));
     int64_t len;
-    bool known = s->dims && s->ndim == 1 && expr_const_int(ic->c, s->dims[0], &len);
+    bool known = s->ndim == 1 && expr_const_int(ic->c, s->dims[0], &len);
     if (s->ndim >= 0 && (s->ndim != 1 || (known && x->ndim >= 0 && len != x->ndim)))
-      return infer_error(ic, n, (int)i, "'%s' must have one number per axis of %s but is %s",
+      return infer_error(ic, n, C_count_dim, (int)i, "'%s' must have one number per axis of %s but is %s",
                          infer_arg_name(ic, n, i), infer_shape_text(ic, x),
                          infer_shape_text(ic, s));
   }
@@ -468,7 +471,7 @@ bool lower_slice_lengths(LowerCtx *lc, Node *n) {
 const SInfo *infer_slice(InferCtx *ic, Node *n) {
   const SInfo *x = infer_tensor_arg(ic, n, 0), *s = node_in(n, 4)->sinfo;
   if (!x) return NULL;
-  if (s->kind != SINFO_SHAPE) return infer_error(ic, n, 4, "expected a shape");
+  if (s->kind != SINFO_SHAPE) return infer_error(ic, n, C_shape, 4, "expected a shape");
   return infer_tensor(ic, s->dims, s->ndim, x->dtype);
 }
 

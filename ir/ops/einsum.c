@@ -118,7 +118,7 @@ static const Expr *extent_of(InferCtx *ic, const Node *n, const Subscripts *s, c
       const Expr *d = t->fields[k]->dims[i];
       if (expr_is_int(d, 1)) continue;
       if (r && infer_ne(ic, r, d)) {
-        infer_error(ic, n, 0, "'%c' is %s in one operand and %s in another",
+        infer_error(ic, n, C_inner, 0, "'%c' is %s in one operand and %s in another",
                     label < DOTS ? label : '.', infer_expr_text(ic, r), infer_expr_text(ic, d));
         return NULL;
       }
@@ -138,14 +138,14 @@ const SInfo *infer_einsum(InferCtx *ic, Node *n) {
   const SInfo *t = infer_tensors_arg(ic, n, 0);
   const char *text = node_attrs(n, einsum)->subscripts;
   if (!t) return NULL;
-  if (!t->n) return infer_error(ic, n, 0, "expected at least one tensor");
+  if (!t->n) return infer_error(ic, n, C_some, 0, "expected at least one tensor");
   uint32_t ndims[MAX_TERMS] = {0};
   bool ranks = true, dims = true;
   DType d = t->fields[0]->dtype;
   for (uint32_t k = 0; k < t->n; k++) {
     const SInfo *f = t->fields[k];
     if (dtype_known(d) && dtype_known(f->dtype) && !dtype_eq(d, f->dtype))
-      return infer_error(ic, n, 0, "the operands must have one dtype but are %s and %s",
+      return infer_error(ic, n, C_same_dtype, 0, "the operands must have one dtype but are %s and %s",
                          infer_type_text(ic, t->fields[0]), infer_type_text(ic, f));
     if (!dtype_known(f->dtype)) d = f->dtype;
     ranks = ranks && f->ndim >= 0;
@@ -154,7 +154,7 @@ const SInfo *infer_einsum(InferCtx *ic, Node *n) {
   }
   Subscripts s;
   const char *wrong = ranks ? read_node(text, ndims, t->n, &s) : read_subscripts(text, &s);
-  if (wrong) return infer_error(ic, n, 0, "subscripts '%s': %s", text ? text : "None", wrong);
+  if (wrong) return infer_error(ic, n, C_subscripts, 0, "subscripts '%s': %s", text ? text : "None", wrong);
   if (!ranks) return sinfo_tensor_ndim(ic->c, s.out.dots < 0 ? (int32_t)s.out.n : -1, d);
   if (!dims) return sinfo_tensor_ndim(ic->c, (int32_t)s.out.n, d);
   const Expr *out[TE_MAX_RANK];

@@ -12,7 +12,7 @@ static bool operands(InferCtx *ic, const Node *n, const SInfo **s, uint32_t coun
   if (!infer_need_int(ic, n, 1, s[1])) return false;
   if (count == 3 && dtype_known(s[0]->dtype) && dtype_known(s[2]->dtype) &&
       !dtype_eq(s[0]->dtype, s[2]->dtype)) {
-    infer_error(ic, n, 2, "'updates' must have the dtype of the data: %s and %s",
+    infer_error(ic, n, C_same_dtype, 2, "'updates' must have the dtype of the data: %s and %s",
                 infer_type_text(ic, s[2]), infer_type_text(ic, s[0]));
     return false;
   }
@@ -21,7 +21,7 @@ static bool operands(InferCtx *ic, const Node *n, const SInfo **s, uint32_t coun
 
 static bool same_rank(InferCtx *ic, const Node *n, const SInfo *a, const SInfo *b, uint32_t i) {
   if (a->ndim < 0 || b->ndim < 0 || a->ndim == b->ndim) return true;
-  infer_error(ic, n, (int)i, "'%s' must have the rank of the data: %s and %s",
+  infer_error(ic, n, C_same_rank, (int)i, "'%s' must have the rank of the data: %s and %s",
               infer_arg_name(ic, n, i), infer_shape_text(ic, b), infer_shape_text(ic, a));
   return false;
 }
@@ -29,7 +29,7 @@ static bool same_rank(InferCtx *ic, const Node *n, const SInfo *a, const SInfo *
 static bool same_dim(InferCtx *ic, const Node *n, uint32_t i, const Expr *have, const Expr *want,
                      int32_t k) {
   if (!infer_ne(ic, have, want)) return true;
-  infer_error(ic, n, (int)i, "dim %d of '%s' is %s but %s is expected", k, infer_arg_name(ic, n, i),
+  infer_error(ic, n, C_same_dims, (int)i, "dim %d of '%s' is %s but %s is expected", k, infer_arg_name(ic, n, i),
               infer_expr_text(ic, have), infer_expr_text(ic, want));
   return false;
 }
@@ -38,7 +38,7 @@ static bool known_reduction(InferCtx *ic, const Node *n, const char *s) {
   static const char *const names[] = {"update", "add", "mul", "mean", "max", "min"};
   for (size_t i = 0; s && i < sizeof names / sizeof names[0]; i++)
     if (!strcmp(s, names[i])) return true;
-  infer_error(ic, n, -1, "reduction '%s' is none of update, add, mul, mean, max, min",
+  infer_error(ic, n, C_choice, -1, "reduction '%s' is none of update, add, mul, mean, max, min",
               s ? s : "None");
   return false;
 }
@@ -100,10 +100,10 @@ const SInfo *infer_gather_nd(InferCtx *ic, Node *n) {
   const SInfo *s[2];
   int64_t batch = node_attrs(n, gather_nd)->batch_dims, k;
   if (!operands(ic, n, s, 2)) return NULL;
-  if (batch < 0) return infer_error(ic, n, -1, "batch_dims must not be negative");
-  if (s[1]->ndim == 0) return infer_error(ic, n, 1, "indices must not be a scalar");
+  if (batch < 0) return infer_error(ic, n, C_least, -1, "batch_dims must not be negative");
+  if (s[1]->ndim == 0) return infer_error(ic, n, C_rank, 1, "indices must not be a scalar");
   if ((s[1]->ndim >= 0 && batch >= s[1]->ndim) || (s[0]->ndim >= 0 && batch > s[0]->ndim))
-    return infer_error(ic, n, -1, "batch_dims %lld is beyond the operands' ranks",
+    return infer_error(ic, n, C_axis, -1, "batch_dims %lld is beyond the operands' ranks",
                        (long long)batch);
   if (!s[1]->dims || s[0]->ndim < 0) {
     return sinfo_tensor_ndim(ic->c, -1, s[0]->dtype);
@@ -111,10 +111,10 @@ const SInfo *infer_gather_nd(InferCtx *ic, Node *n) {
   if (!expr_const_int(ic->c, s[1]->dims[s[1]->ndim - 1], &k))
     return sinfo_tensor_ndim(ic->c, -1, s[0]->dtype);
   if (k < 0 || batch + k > s[0]->ndim)
-    return infer_error(ic, n, 1, "rows of %lld indices are too long for data %s", (long long)k,
+    return infer_error(ic, n, C_rank, 1, "rows of %lld indices are too long for data %s", (long long)k,
                        infer_shape_text(ic, s[0]));
   int32_t lead = s[1]->ndim - 1, ndim = lead + s[0]->ndim - (int32_t)(batch + k);
-  if (ndim > TE_MAX_RANK) return infer_error(ic, n, -1, "rank %d is above %d", ndim, TE_MAX_RANK);
+  if (ndim > TE_MAX_RANK) return infer_error(ic, n, C_rank_limit, -1, "rank %d is above %d", ndim, TE_MAX_RANK);
   if (!s[0]->dims) return sinfo_tensor_ndim(ic->c, ndim, s[0]->dtype);
   for (int32_t i = 0; i < batch; i++)
     if (!same_dim(ic, n, 1, s[1]->dims[i], s[0]->dims[i], i)) return NULL;
@@ -231,14 +231,18 @@ const SInfo *infer_scatter_nd(InferCtx *ic, Node *n) {
   int64_t k;
   if (!operands(ic, n, s, 3) || !known_reduction(ic, n, node_attrs(n, scatter_nd)->reduction))
     return NULL;
-  if (s[1]->ndim == 0) return infer_error(ic, n, 1, "indices must not be a scalar");
+  for (uint32_t i = 0; i < 3; i += 2)
+    if (!dtype_known(s[i]->dtype))
+      return infer_error(ic, n, C_dtype_known, (int)i, "the dtype of '%s' must be known",
+                         infer_arg_name(ic, n, i));
+  if (s[1]->ndim == 0) return infer_error(ic, n, C_rank, 1, "indices must not be a scalar");
   if (!s[0]->dims || !s[1]->dims || !s[2]->dims) return s[0];
   if (!expr_const_int(ic->c, s[1]->dims[s[1]->ndim - 1], &k) || k < 0 || k > s[0]->ndim)
-    return infer_error(ic, n, 1, "the last dim of indices must be a known number up to %d",
+    return infer_error(ic, n, C_index_rows, 1, "the last dim of indices must be a known number up to %d",
                        s[0]->ndim);
   int32_t lead = s[1]->ndim - 1, ndim = lead + s[0]->ndim - (int32_t)k;
   if (s[2]->ndim != ndim)
-    return infer_error(ic, n, 2, "expected rank %d for 'updates' but got %s", ndim,
+    return infer_error(ic, n, C_rank, 2, "expected rank %d for 'updates' but got %s", ndim,
                        infer_shape_text(ic, s[2]));
   for (int32_t i = 0; i < ndim; i++) {
     const Expr *want = i < lead ? s[1]->dims[i] : s[0]->dims[i - lead + k];
@@ -294,7 +298,7 @@ static bool plan_slice(InferCtx *ic, const Node *n, const SInfo *x, SlicePlan *p
   if (!x->dims || !v[0] || !v[1] || !v[2]) return true;
   if (!infer_axis(ic, n, node_attrs(n, slice_scatter)->axis, x->ndim, &axis)) return false;
   if (!expr_const_int(c, v[2], &p->step) || p->step < 1) {
-    infer_error(ic, n, 4, "the step must be a known positive integer");
+    infer_error(ic, n, C_least, 4, "the step must be a known positive integer");
     return false;
   }
   const Expr *dim = x->dims[axis], *zero = expr_i64(c, 0), *end[2];
@@ -318,7 +322,7 @@ const SInfo *infer_slice_scatter(InferCtx *ic, Node *n) {
   SlicePlan p;
   if (!src || !same_rank(ic, n, x, src, 1) || !plan_slice(ic, n, x, &p)) return NULL;
   if (dtype_known(x->dtype) && dtype_known(src->dtype) && !dtype_eq(x->dtype, src->dtype))
-    return infer_error(ic, n, 1, "'src' must have the dtype of the input");
+    return infer_error(ic, n, C_same_dtype, 1, "'src' must have the dtype of the input");
   for (int32_t i = 0; p.start && src->dims && i < x->ndim; i++)
     if (!same_dim(ic, n, 1, src->dims[i], (uint32_t)i == p.axis ? p.len : x->dims[i], i))
       return NULL;
@@ -354,7 +358,7 @@ const SInfo *infer_reverse_sequence(InferCtx *ic, Node *n) {
   int32_t seq, batch;
   if (!operands(ic, n, s, 2)) return NULL;
   if (s[1]->ndim >= 0 && s[1]->ndim != 1)
-    return infer_error(ic, n, 1, "expected rank 1 for 'seq_lengths' but got %s",
+    return infer_error(ic, n, C_rank, 1, "expected rank 1 for 'seq_lengths' but got %s",
                        infer_shape_text(ic, s[1]));
   if (s[0]->ndim >= 0) {
     if (!infer_axis(ic, n, a->seq_axis, s[0]->ndim, &seq) ||
@@ -390,19 +394,19 @@ const SInfo *infer_meshgrid(InferCtx *ic, Node *n) {
   const char *order = node_attrs(n, meshgrid)->indexing;
   if (!t) return NULL;
   if (!t->n || t->n > TE_MAX_RANK)
-    return infer_error(ic, n, 0, "expected 1 to %d tensors", TE_MAX_RANK);
+    return infer_error(ic, n, C_some, 0, "expected 1 to %d tensors", TE_MAX_RANK);
   if (order && strcmp(order, "ij") && strcmp(order, "xy"))
-    return infer_error(ic, n, -1, "indexing '%s' is neither ij nor xy", order);
+    return infer_error(ic, n, C_choice, -1, "indexing '%s' is neither ij nor xy", order);
   bool swap = order && !strcmp(order, "xy") && t->n > 1, known = true;
   const Expr *dims[TE_MAX_RANK];
   const SInfo *f[TE_MAX_RANK];
   for (uint32_t i = 0; i < t->n; i++) {
     const SInfo *s = t->fields[i];
-    if (s->ndim > 1)
-      return infer_error(ic, n, 0, "expected tensors of rank 1 but one is %s",
+    if (s->ndim != 1)
+      return infer_error(ic, n, C_rank, 0, "expected tensors of rank 1 but one is %s",
                          infer_shape_text(ic, s));
     known = known && s->dims;
-    if (s->dims) dims[swap && i < 2 ? 1 - i : i] = s->ndim ? s->dims[0] : expr_i64(ic->c, 1);
+    if (s->dims) dims[swap && i < 2 ? 1 - i : i] = s->dims[0];
   }
   for (uint32_t i = 0; i < t->n; i++)
     f[i] = infer_tensor(ic, known ? dims : NULL, (int32_t)t->n, t->fields[i]->dtype);

@@ -15,7 +15,7 @@ static bool one_of(InferCtx *ic, const Node *n, const char *attr, const char *s,
                    const char *const *names) {
   for (uint32_t i = 0; s && names[i]; i++)
     if (!strcmp(s, names[i])) return true;
-  infer_error(ic, n, -1, "%s '%s' is not known; see --help-op=%s", attr, s ? s : "None",
+  infer_error(ic, n, C_choice, -1, "%s '%s' is not known; see --help-op=%s", attr, s ? s : "None",
               node_op(n)->name);
   return false;
 }
@@ -48,10 +48,10 @@ const SInfo *infer_resize(InferCtx *ic, Node *n) {
   const SInfo *x = infer_tensor_arg(ic, n, 0), *s = node_in(n, 1)->sinfo;
   if (!x) return NULL;
   if (x->ndim >= 0 && x->ndim != (int32_t)l.ndim)
-    return infer_error(ic, n, 0, "expected rank %u but got %s", l.ndim, infer_shape_text(ic, x));
+    return infer_error(ic, n, C_rank, 0, "expected rank %u but got %s", l.ndim, infer_shape_text(ic, x));
   if (s->kind == SINFO_PRIM && s->value) s = square(ic, n, nd);
   if (s->kind != SINFO_SHAPE || s->ndim != (int32_t)nd)
-    return infer_error(ic, n, 1, "expected a shape of %u values but got %s", nd,
+    return infer_error(ic, n, C_shape, 1, "expected a shape of %u values but got %s", nd,
                        infer_type_text(ic, s));
   DType d = dtype_known(a->out_dtype) ? a->out_dtype : x->dtype;
   if (!x->dims || !s->dims) return sinfo_tensor_ndim(ic->c, (int32_t)l.ndim, d);

@@ -14,20 +14,20 @@ const SInfo *infer_take(InferCtx *ic, Node *n) {
   if (!x) return NULL;
   const SInfo *i = node_in(n, 1)->sinfo;
   if (i->kind != SINFO_TENSOR && i->kind != SINFO_PRIM)
-    return infer_error(ic, n, 1, "expected a tensor or a prim value for 'indices' but got %s",
+    return infer_error(ic, n, C_operand, 1, "expected a tensor or a prim value for 'indices' but got %s",
                        infer_type_text(ic, i));
   if (!infer_need_int(ic, n, 1, i)) return NULL;
   if (a->mode && strcmp(a->mode, "fast") && strcmp(a->mode, "clip") && strcmp(a->mode, "wrap") &&
       strcmp(a->mode, "nan"))
-    return infer_error(ic, n, -1, "mode '%s' is none of fast, clip, wrap, nan", a->mode);
+    return infer_error(ic, n, C_choice, -1, "mode '%s' is none of fast, clip, wrap, nan", a->mode);
   int32_t ni = i->kind == SINFO_PRIM ? 0 : i->ndim, axis = 0;
-  if (!a->axis.has && x->ndim >= 0 && x->ndim != 1)
-    return infer_error(ic, n, -1, "without an axis x must have rank 1 but is %s",
+  if (!a->axis.has && x->ndim != 1)
+    return infer_error(ic, n, C_rank, -1, "without an axis x must have rank 1 but is %s",
                        infer_shape_text(ic, x));
   if (a->axis.has && x->ndim >= 0 && !infer_axis(ic, n, a->axis.v, x->ndim, &axis)) return NULL;
   if (x->ndim < 0 || ni < 0) return sinfo_tensor_ndim(ic->c, -1, x->dtype);
   int32_t ndim = x->ndim - 1 + ni;
-  if (ndim > TE_MAX_RANK) return infer_error(ic, n, -1, "rank %d is above %d", ndim, TE_MAX_RANK);
+  if (ndim > TE_MAX_RANK) return infer_error(ic, n, C_rank_limit, -1, "rank %d is above %d", ndim, TE_MAX_RANK);
   if (!x->dims || (ni && !i->dims)) return sinfo_tensor_ndim(ic->c, ndim, x->dtype);
   const Expr *d[TE_MAX_RANK + 1];
   int32_t k = 0;
@@ -92,7 +92,7 @@ static const Expr *canonical(InferCtx *ic, const Expr *at, const Expr *dim, int6
 
 static bool same_count(InferCtx *ic, const Node *n, uint32_t i, uint32_t have, uint32_t want) {
   if (have == want) return true;
-  infer_error(ic, n, (int)i, "'%s' has %u values for %u axes", infer_arg_name(ic, n, i), have,
+  infer_error(ic, n, C_count, (int)i, "'%s' has %u values for %u axes", infer_arg_name(ic, n, i), have,
               want);
   return false;
 }
@@ -114,19 +114,19 @@ static bool plan(InferCtx *ic, const Node *n, const SInfo *x, Slice *s, bool *kn
     int64_t axis, stride = 1;
     int32_t at;
     if (!expr_const_int(c, v[0][k], &axis)) {
-      infer_error(ic, n, 1, "axes must be integers known at compile time");
+      infer_error(ic, n, C_constant, 1, "axes must be integers known at compile time");
       return false;
     }
     if (x->ndim < 0) continue;
     if (!infer_axis(ic, n, axis, x->ndim, &at)) return false;
     if (seen[at]) {
-      infer_error(ic, n, 1, "axis %d is given twice", at);
+      infer_error(ic, n, C_axis_twice, 1, "axis %d is given twice", at);
       return false;
     }
     seen[at] = true;
     if (!*known) continue;
     if (has_strides && (!expr_const_int(c, v[3][k], &stride) || !stride)) {
-      infer_error(ic, n, 4, "strides must be integers other than 0, known at compile time");
+      infer_error(ic, n, C_constant, 4, "strides must be integers other than 0, known at compile time");
       return false;
     }
     /* A longer stride than any axis picks one element, as this one does, and can be added to. */
@@ -151,7 +151,7 @@ const SInfo *infer_strided_slice(InferCtx *ic, Node *n) {
   bool known;
   if (!x) return NULL;
   if (x->ndim > TE_MAX_RANK)
-    return infer_error(ic, n, 0, "rank %d is above %d", x->ndim, TE_MAX_RANK);
+    return infer_error(ic, n, C_rank_limit, 0, "rank %d is above %d", x->ndim, TE_MAX_RANK);
   if (!plan(ic, n, x, s, &known)) return NULL;
   if (!known) return sinfo_tensor_ndim(ic->c, x->ndim, x->dtype);
   const Expr *d[TE_MAX_RANK];
@@ -188,7 +188,7 @@ const SInfo *infer_where(InferCtx *ic, Node *n) {
   for (uint32_t i = 0; i < 3; i++)
     if (!(s[i] = infer_tensor_arg(ic, n, i))) return NULL;
   if (dtype_known(s[0]->dtype) && !dtype_is_bool(s[0]->dtype))
-    return infer_error(ic, n, 0, "expected a bool tensor for 'condition' but got %s",
+    return infer_error(ic, n, C_bool, 0, "expected a bool tensor for 'condition' but got %s",
                        infer_type_text(ic, s[0]));
   DType d;
   const Expr *const *dims;

@@ -32,7 +32,7 @@ bool lower_size(LowerCtx *lc, Node *n) {
 const SInfo *infer_shape_to_tensor(InferCtx *ic, Node *n) {
   const SInfo *s = node_in(n, 0)->sinfo;
   if (s->kind != SINFO_SHAPE)
-    return infer_error(ic, n, 0, "expected a shape but got %s", infer_type_text(ic, s));
+    return infer_error(ic, n, C_shape, 0, "expected a shape but got %s", infer_type_text(ic, s));
   if (s->ndim < 0) return sinfo_tensor_ndim(ic->c, 1, DT_I64);
   const Expr *len = expr_i64(ic->c, s->ndim);
   return sinfo_tensor(ic->c, &len, 1, DT_I64);
@@ -54,8 +54,8 @@ const SInfo *infer_tensor_to_shape(InferCtx *ic, Node *n) {
   const SInfo *x = infer_tensor_arg(ic, n, 0);
   int64_t len;
   if (!x || !infer_need_int(ic, n, 0, x)) return NULL;
-  if (x->ndim >= 0 && x->ndim != 1)
-    return infer_error(ic, n, 0, "expected rank 1 but got %s", infer_shape_text(ic, x));
+  if (x->ndim != 1)
+    return infer_error(ic, n, C_rank, 0, "expected rank 1 but got %s", infer_shape_text(ic, x));
   bool known = x->dims && expr_const_int(ic->c, x->dims[0], &len) && len <= TE_MAX_RANK;
   return sinfo_shape_ndim(ic->c, known ? (int32_t)len : -1);
 }

@@ -15,14 +15,14 @@ static bool check_fields(InferCtx *ic, const Node *n, const SInfo *t, int32_t ax
     if (!dtype_known(b->dtype) || !dtype_known(*d))
       *d = DT_UNKNOWN;
     else if (!dtype_eq(*d, b->dtype)) {
-      infer_error(ic, n, 0, "tensors must have the same dtype: tensor 0 is %s, tensor %u is %s",
+      infer_error(ic, n, C_same_dtype, 0, "tensors must have the same dtype: tensor 0 is %s, tensor %u is %s",
                   infer_type_text(ic, a), k, infer_type_text(ic, b));
       return false;
     }
     for (int32_t i = 0; a->dims && b->dims && i < a->ndim; i++) {
       if (i == axis) continue;
       if (infer_ne(ic, a->dims[i], b->dims[i])) {
-        infer_error(ic, n, 0, "tensors must agree in all dims%s: %s and %s",
+        infer_error(ic, n, C_same_dims, 0, "tensors must agree in all dims%s: %s and %s",
                     axis >= 0 ? " but the axis" : "", infer_shape_text(ic, a),
                     infer_shape_text(ic, b));
         infer_note(ic, n, 0, "dim %d of tensor 0 is %s but of tensor %u it is %s", i,
@@ -40,14 +40,14 @@ static bool common_rank(InferCtx *ic, const Node *n, const SInfo *t, int32_t *nd
   *ndim = -1;
   *known = true;
   if (!t->n) {
-    infer_error(ic, n, 0, "expected at least one tensor");
+    infer_error(ic, n, C_some, 0, "expected at least one tensor");
     return false;
   }
   for (uint32_t k = 0; k < t->n; k++) {
     int32_t r = t->fields[k]->ndim;
     *known = *known && t->fields[k]->dims;
     if (r >= 0 && *ndim >= 0 && r != *ndim) {
-      infer_error(ic, n, 0, "tensors must have the same rank but have %d and %d", *ndim, r);
+      infer_error(ic, n, C_same_rank, 0, "tensors must have the same rank but have %d and %d", *ndim, r);
       return false;
     }
     if (r >= 0) *ndim = r;
@@ -63,7 +63,7 @@ const SInfo *infer_concat(InferCtx *ic, Node *n) {
   DType d;
   if (!t || !common_rank(ic, n, t, &ndim, &known)) return NULL;
   if (!at.has && ndim >= 0 && ndim != 1)
-    return infer_error(ic, n, -1, "without an axis the tensors must have rank 1 but have %d", ndim);
+    return infer_error(ic, n, C_rank, -1, "without an axis the tensors must have rank 1 but have %d", ndim);
   if (ndim >= 0 && !infer_axis(ic, n, at.has ? at.v : 0, ndim, &axis)) return NULL;
   if (!check_fields(ic, n, t, axis, &d, &unproved)) return NULL;
   if (t->n == 1) return t->fields[0];
@@ -108,7 +108,7 @@ const SInfo *infer_stack(InferCtx *ic, Node *n) {
   bool known, unproved = false;
   DType d;
   if (!t || !common_rank(ic, n, t, &ndim, &known)) return NULL;
-  if (ndim < 0) return infer_error(ic, n, 0, "the rank of the tensors must be known");
+  if (ndim < 0) return infer_error(ic, n, C_rank_known, 0, "the rank of the tensors must be known");
   if (!infer_axis(ic, n, at.has ? at.v : 0, ndim + 1, &axis) ||
       !check_fields(ic, n, t, -1, &d, &unproved))
     return NULL;
@@ -156,18 +156,18 @@ static bool read_cuts(InferCtx *ic, const Node *n, int64_t *parts, const Expr **
     for (uint32_t k = 0; k < a->n; k++) {
       const Attr *e = a->items[k];
       if (e->kind != ATTR_INT && e->kind != ATTR_EXPR) {
-        infer_error(ic, n, -1, "indices must be integers");
+        infer_error(ic, n, C_sections, -1, "indices must be integers");
         return false;
       }
       (*cuts)[k] = e->kind == ATTR_INT ? expr_i64(ic->c, e->i) : e->expr;
     }
     return true;
   } else {
-    infer_error(ic, n, -1, "indices_or_sections must be an integer or a list of integers");
+    infer_error(ic, n, C_sections, -1, "indices_or_sections must be an integer or a list of integers");
     return false;
   }
   if (*parts <= 0) {
-    infer_error(ic, n, -1, "the number of sections must be positive but is %lld",
+    infer_error(ic, n, C_sections, -1, "the number of sections must be positive but is %lld",
                 (long long)*parts);
     return false;
   }
@@ -192,7 +192,7 @@ const SInfo *infer_split(InferCtx *ic, Node *n) {
   if (!x || !read_cuts(ic, n, &parts, &cuts, &ncuts)) return NULL;
   if (x->ndim >= 0 && !infer_axis(ic, n, node_attrs(n, split)->axis, x->ndim, &axis)) return NULL;
   if (parts == 1 || (cuts && !ncuts)) return x;
-  if (parts > 65536) return infer_error(ic, n, -1, "%lld sections are too many", (long long)parts);
+  if (parts > 65536) return infer_error(ic, n, C_sections, -1, "%lld sections are too many", (long long)parts);
   uint32_t count = cuts ? ncuts + 1 : (uint32_t)parts;
   const SInfo **f = ARENA_ARRAY(ic->arena, const SInfo *, count);
   const Expr *dim = x->dims ? x->dims[axis] : NULL, *k = expr_i64(c, parts);

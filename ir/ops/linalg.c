@@ -11,20 +11,20 @@ static const SInfo *batch_of(InferCtx *ic, const SInfo *s, int32_t own) {
 static const SInfo *product(InferCtx *ic, Node *n, const SInfo *a, const SInfo *b, DType d) {
   for (uint32_t i = 0; i < 2; i++)
     if ((i ? b : a)->ndim == 0)
-      return infer_error(ic, n, (int)i, "operand '%s' must not be a scalar",
+      return infer_error(ic, n, C_rank, (int)i, "operand '%s' must not be a scalar",
                          infer_arg_name(ic, n, i));
   if (a->ndim < 0 || b->ndim < 0) return sinfo_tensor_ndim(ic->c, -1, d);
   int32_t own_a = a->ndim > 1 ? 2 : 1, own_b = b->ndim > 1 ? 2 : 1;
   int32_t lead = a->ndim - own_a > b->ndim - own_b ? a->ndim - own_a : b->ndim - own_b;
   int32_t ndim = lead + (own_a - 1) + (own_b - 1);
   if (ndim >= TE_MAX_RANK)
-    return infer_error(ic, n, -1, "rank %d is above %d", ndim, TE_MAX_RANK - 1);
+    return infer_error(ic, n, C_rank_limit, -1, "rank %d is above %d", ndim, TE_MAX_RANK - 1);
   if (!a->dims || !b->dims) return sinfo_tensor_ndim(ic->c, ndim, d);
   const Expr *ka = a->dims[a->ndim - 1], *kb = b->dims[b->ndim - own_b];
   if (infer_ne(ic, ka, kb)) {
-    infer_error(ic, n, -1, "operands don't fit: %s and %s", infer_shape_text(ic, a),
+    infer_error(ic, n, C_inner, 1, "operands don't fit: %s and %s", infer_shape_text(ic, a),
                 infer_shape_text(ic, b));
-    infer_note(ic, n, -1, "dim %d of '%s' is %s but dim %d of '%s' is %s", a->ndim - 1,
+    infer_note(ic, n, 0, "dim %d of '%s' is %s but dim %d of '%s' is %s", a->ndim - 1,
                infer_arg_name(ic, n, 0), infer_expr_text(ic, ka), b->ndim - own_b,
                infer_arg_name(ic, n, 1), infer_expr_text(ic, kb));
     return NULL;
@@ -91,7 +91,7 @@ const SInfo *infer_linear(InferCtx *ic, Node *n) {
   DType d = node_attrs(n, linear)->out_dtype;
   if (!w || (!dtype_known(d) && !infer_binary_dtype(ic, n, a, w, &d))) return NULL;
   if (w->ndim > 2)
-    return infer_error(ic, n, 1, "expected a weight of rank 1 or 2 but got %s",
+    return infer_error(ic, n, C_rank, 1, "expected a weight of rank 1 or 2 but got %s",
                        infer_shape_text(ic, w));
   const SInfo *t = w;
   if (w->dims && w->ndim == 2) {
@@ -141,8 +141,8 @@ const SInfo *infer_outer(InferCtx *ic, Node *n) {
   if (!b || !infer_binary_dtype(ic, n, a, b, &d)) return NULL;
   for (uint32_t i = 0; i < 2; i++) {
     const SInfo *s = i ? b : a;
-    if (s->ndim >= 0 && s->ndim != 1)
-      return infer_error(ic, n, (int)i, "expected rank 1 for '%s' but got %s",
+    if (s->ndim != 1)
+      return infer_error(ic, n, C_rank, (int)i, "expected rank 1 for '%s' but got %s",
                          infer_arg_name(ic, n, i), infer_shape_text(ic, s));
   }
   if (!a->dims || !b->dims) return sinfo_tensor_ndim(ic->c, 2, d);

@@ -9,11 +9,11 @@ const SInfo *infer_cross_entropy(InferCtx *ic, Node *n) {
   DType d;
   if (!l || !infer_binary_dtype(ic, n, p, l, &d)) return NULL;
   if (p->ndim >= 0 && l->ndim >= 0 && p->ndim != l->ndim)
-    return infer_error(ic, n, 1, "'labels' must have the rank of the predictions: %s and %s",
+    return infer_error(ic, n, C_same_rank, 1, "'labels' must have the rank of the predictions: %s and %s",
                        infer_shape_text(ic, l), infer_shape_text(ic, p));
   for (int32_t i = 0; p->dims && l->dims && i < p->ndim; i++)
     if (infer_ne(ic, p->dims[i], l->dims[i]))
-      return infer_error(ic, n, 1, "dim %d of 'labels' is %s but %s is expected", i,
+      return infer_error(ic, n, C_same_dims, 1, "dim %d of 'labels' is %s but %s is expected", i,
                          infer_expr_text(ic, l->dims[i]), infer_expr_text(ic, p->dims[i]));
   return sinfo_tensor(ic->c, NULL, 0, d);
 }
@@ -53,25 +53,25 @@ static const SInfo *nll_operands(InferCtx *ic, Node *n, uint32_t first, const ch
   if (node_has_in(n, first + 2) && !(w = infer_tensor_arg(ic, n, first + 2))) return NULL;
   if (reduction && strcmp(reduction, "none") && strcmp(reduction, "sum") &&
       strcmp(reduction, "mean"))
-    return infer_error(ic, n, -1, "reduction '%s' is none of none, sum, mean", reduction);
-  if (p->ndim == 0) return infer_error(ic, n, (int)first, "'predictions' must not be a scalar");
+    return infer_error(ic, n, C_choice, -1, "reduction '%s' is none of none, sum, mean", reduction);
+  if (p->ndim == 0) return infer_error(ic, n, C_rank, (int)first, "'predictions' must not be a scalar");
   int32_t cls = p->ndim > 1 ? 1 : 0;
   if (p->ndim >= 0 && t->ndim >= 0 && t->ndim != p->ndim - 1)
-    return infer_error(ic, n, (int)first + 1, "expected rank %d for 'targets' but got %s",
+    return infer_error(ic, n, C_rank, (int)first + 1, "expected rank %d for 'targets' but got %s",
                        p->ndim - 1, infer_shape_text(ic, t));
   for (int32_t i = 0; p->dims && t->dims && i < t->ndim; i++)
     if (infer_ne(ic, t->dims[i], p->dims[i < cls ? i : i + 1]))
-      return infer_error(ic, n, (int)first + 1, "dim %d of 'targets' is %s but %s is expected", i,
+      return infer_error(ic, n, C_same_dims, (int)first + 1, "dim %d of 'targets' is %s but %s is expected", i,
                          infer_expr_text(ic, t->dims[i]),
                          infer_expr_text(ic, p->dims[i < cls ? i : i + 1]));
   if (w && w->ndim >= 0 && w->ndim != 1)
-    return infer_error(ic, n, (int)first + 2, "expected rank 1 for 'weights' but got %s",
+    return infer_error(ic, n, C_rank, (int)first + 2, "expected rank 1 for 'weights' but got %s",
                        infer_shape_text(ic, w));
   if (w && w->dims && p->dims && infer_ne(ic, w->dims[0], p->dims[cls]))
-    return infer_error(ic, n, (int)first + 2, "there are %s weights for %s classes",
+    return infer_error(ic, n, C_same_dims, (int)first + 2, "there are %s weights for %s classes",
                        infer_expr_text(ic, w->dims[0]), infer_expr_text(ic, p->dims[cls]));
   if (w && dtype_known(w->dtype) && dtype_known(p->dtype) && !dtype_eq(w->dtype, p->dtype))
-    return infer_error(ic, n, (int)first + 2, "'weights' must have the dtype of the predictions");
+    return infer_error(ic, n, C_same_dtype, (int)first + 2, "'weights' must have the dtype of the predictions");
   return p;
 }
 
@@ -203,14 +203,14 @@ static bool check_param(InferCtx *ic, Node *n, uint32_t i, const SInfo *x, int64
   for (int32_t k = 0; s->dims && k < s->ndim; k++) ones = ones && expr_is_int(s->dims[k], 1);
   if (s->ndim == 0 || (s->dims && ones)) return true;
   if (s->ndim > 1) {
-    infer_error(ic, n, (int)i, "expected a scalar or a vector for '%s' but got %s",
+    infer_error(ic, n, C_rank, (int)i, "expected a scalar or a vector for '%s' but got %s",
                 infer_arg_name(ic, n, i), infer_shape_text(ic, s));
     return false;
   }
   if (x->ndim < 0) return true;
   if (!infer_axis(ic, n, axis, x->ndim, &at)) return false;
   if (x->dims && s->dims && !infer_eq(ic, x->dims[at], s->dims[0])) {
-    infer_error(ic, n, (int)i, "'%s' has %s elements but axis %d of the data %s",
+    infer_error(ic, n, C_same_dims, (int)i, "'%s' has %s elements but axis %d of the data %s",
                 infer_arg_name(ic, n, i), infer_expr_text(ic, s->dims[0]), at,
                 infer_expr_text(ic, x->dims[at]));
     return false;
@@ -234,22 +234,22 @@ const SInfo *infer_quantize(InferCtx *ic, Node *n) {
   DType d = a->out_dtype, in = x->dtype;
   bool small = dtype_is_int(d) && d.bits <= 16 && !dtype_is_bool(d);
   if (back ? !float_16_32(d) : !small && !is_float8(d))
-    return infer_error(ic, n, -1, "out_dtype %s is not possible here", dtype_name(d));
+    return infer_error(ic, n, C_dtype, -1, "out_dtype %s is not possible here", dtype_name(d));
   bool ok =
       float_16_32(in) || (back && (is_float8(in) || (dtype_is_int(in) && !dtype_is_bool(in))));
   if (dtype_known(in) && !ok)
-    return infer_error(ic, n, 0, "data of this dtype is not possible here: %s",
+    return infer_error(ic, n, C_dtype, 0, "data of this dtype is not possible here: %s",
                        infer_type_text(ic, x));
   for (uint32_t i = 1; i < 3; i++)
     if (!check_param(ic, n, i, x, a->axis)) return NULL;
   DType s = node_in(n, 1)->sinfo->dtype, z = node_in(n, 2)->sinfo->dtype;
   if (dtype_known(s) && !float_16_32(s))
-    return infer_error(ic, n, 1, "'scale' must be float16 or float32");
+    return infer_error(ic, n, C_dtype, 1, "'scale' must be float16 or float32");
   if (dtype_known(z) && !(dtype_is_int(z) && !dtype_is_bool(z) && z.bits <= 32) &&
       !dtype_eq(z, DT_F16))
-    return infer_error(ic, n, 2, "'zero_point' must be an integer of up to 32 bits or float16");
+    return infer_error(ic, n, C_dtype, 2, "'zero_point' must be an integer of up to 32 bits or float16");
   bool known = dtype_known(in) && dtype_known(s) && dtype_known(z);
-  if (known && x->ndim < 0) return infer_error(ic, n, 0, "the rank of the data must be known");
+  if (known && x->ndim < 0) return infer_error(ic, n, C_rank_known, 0, "the rank of the data must be known");
   return infer_like(ic, x, known ? d : DT_UNKNOWN);
 }
 

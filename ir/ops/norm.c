@@ -9,18 +9,18 @@ static bool check_param(InferCtx *ic, const Node *n, uint32_t i, const SInfo *x,
   const SInfo *p = infer_tensor_arg(ic, n, i);
   if (!p) return false;
   if (dtype_known(p->dtype) && dtype_known(x->dtype) && !dtype_eq(p->dtype, x->dtype)) {
-    infer_error(ic, n, (int)i, "'%s' must have the dtype of the data: %s and %s",
+    infer_error(ic, n, C_same_dtype, (int)i, "'%s' must have the dtype of the data: %s and %s",
                 infer_arg_name(ic, n, i), infer_type_text(ic, p), infer_type_text(ic, x));
     return false;
   }
-  if (p->ndim >= 0 && p->ndim != rank) {
-    infer_error(ic, n, (int)i, "expected rank %d for '%s' but got %s", rank,
+  if (p->ndim != rank) {
+    infer_error(ic, n, C_rank, (int)i, "expected rank %d for '%s' but got %s", rank,
                 infer_arg_name(ic, n, i), infer_shape_text(ic, p));
     return false;
   }
   for (int32_t k = 0; x->dims && p->dims && k < rank; k++)
     if (infer_ne(ic, x->dims[at[k]], p->dims[k])) {
-      infer_error(ic, n, (int)i, "'%s' %s doesn't fit the data %s", infer_arg_name(ic, n, i),
+      infer_error(ic, n, C_same_dims, (int)i, "'%s' %s doesn't fit the data %s", infer_arg_name(ic, n, i),
                   infer_shape_text(ic, p), infer_shape_text(ic, x));
       infer_note(ic, n, (int)i, "dim %d is %s but axis %d of the data is %s", k,
                  infer_expr_text(ic, p->dims[k]), at[k], infer_expr_text(ic, x->dims[at[k]]));
@@ -34,7 +34,7 @@ static const SInfo *data_arg(InferCtx *ic, const Node *n, IntList axes, int32_t 
   const SInfo *x = infer_tensor_arg(ic, n, 0);
   if (!x || !infer_need_float(ic, n, 0, x)) return NULL;
   if (axes.n < 0 || axes.n > TE_MAX_RANK) {
-    infer_error(ic, n, -1, "axes is missing");
+    infer_error(ic, n, C_given, -1, "axes is missing");
     return NULL;
   }
   return x->ndim < 0 || infer_axes(ic, n, axes, x->ndim, at) ? x : NULL;
@@ -65,7 +65,7 @@ static const SInfo *by_channel(InferCtx *ic, Node *n, int64_t channel, IntList a
     if (!infer_axis(ic, n, channel, x->ndim, channel_at)) return NULL;
     for (int32_t i = 0; i < axes.n; i++)
       if (at[i] == *channel_at) {
-        infer_error(ic, n, -1, "the channel axis %d must not be one of axes", *channel_at);
+        infer_error(ic, n, C_axis_twice, -1, "the channel axis %d must not be one of axes", *channel_at);
         return NULL;
       }
   }
@@ -84,13 +84,13 @@ const SInfo *infer_group_norm(InferCtx *ic, Node *n) {
   int32_t channel;
   const SInfo *x = by_channel(ic, n, a->channel_axis, a->axes, &channel);
   if (x && a->num_groups <= 0)
-    return infer_error(ic, n, -1, "num_groups must be positive but is %lld",
+    return infer_error(ic, n, C_least, -1, "num_groups must be positive but is %lld",
                        (long long)a->num_groups);
   if (x && x->dims) {
     const Expr *groups = expr_i64(ic->c, a->num_groups);
     const Expr *rest = expr_floormod(ic->c, x->dims[channel], groups);
     if (infer_ne(ic, rest, expr_i64(ic->c, 0)))
-      return infer_error(ic, n, -1, "%s channels can't be divided into %lld groups",
+      return infer_error(ic, n, C_divisible, -1, "%s channels can't be divided into %lld groups",
                          infer_expr_text(ic, x->dims[channel]), (long long)a->num_groups);
   }
   return x;

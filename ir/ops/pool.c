@@ -44,14 +44,14 @@ static bool read_pool(InferCtx *ic, const Node *n, Pool *p) {
       !window_read(ic, n, p->nd, a->strides, a->padding, a->dilation, &p->w))
     return false;
   if (a->pool_size.n != 1 && a->pool_size.n != (int32_t)p->nd) {
-    infer_error(ic, n, -1, "expected 1 or %u values for pool_size but got %d", p->nd,
+    infer_error(ic, n, C_count, -1, "expected 1 or %u values for pool_size but got %d", p->nd,
                 a->pool_size.n);
     return false;
   }
   for (uint32_t i = 0; i < p->nd; i++) {
     p->k[i] = a->pool_size.at[a->pool_size.n == 1 ? 0 : i];
     if (p->k[i] < 1 || p->k[i] > INT32_MAX) {
-      infer_error(ic, n, -1, "pool_size must be positive but is %lld", (long long)p->k[i]);
+      infer_error(ic, n, C_least, -1, "pool_size must be positive but is %lld", (long long)p->k[i]);
       return false;
     }
   }
@@ -61,7 +61,7 @@ static bool read_pool(InferCtx *ic, const Node *n, Pool *p) {
 static const SInfo *data_arg(InferCtx *ic, const Node *n, uint32_t ndim) {
   const SInfo *x = infer_tensor_arg(ic, n, 0);
   if (x && x->ndim >= 0 && x->ndim != (int32_t)ndim) {
-    infer_error(ic, n, 0, "expected rank %u but got %s", ndim, infer_shape_text(ic, x));
+    infer_error(ic, n, C_rank, 0, "expected rank %u but got %s", ndim, infer_shape_text(ic, x));
     return NULL;
   }
   return x;
@@ -96,7 +96,7 @@ const SInfo *infer_pool(InferCtx *ic, Node *n) {
     const Expr *e = pooled_extent(ic, &p, i, x->dims[p.data.at[i]]);
     int64_t v;
     if (expr_const_int(ic->c, e, &v) && v < 0)
-      return infer_error(ic, n, -1, "a window of %lld doesn't fit into axis %u of %s",
+      return infer_error(ic, n, C_window, -1, "a window of %lld doesn't fit into axis %u of %s",
                          (long long)p.k[i], p.data.at[i], infer_shape_text(ic, x));
     dims[p.out.at[i]] = e;
   }
@@ -243,7 +243,7 @@ static bool read_adaptive(InferCtx *ic, const Node *n, Pool *p, const Expr **siz
                    &p->out))
     return false;
   if (a->output_size.n >= 0 && a->output_size.n != 1 && a->output_size.n != (int32_t)p->nd) {
-    infer_error(ic, n, -1, "expected 1 or %u values for output_size but got %d", p->nd,
+    infer_error(ic, n, C_count, -1, "expected 1 or %u values for output_size but got %d", p->nd,
                 a->output_size.n);
     return false;
   }
@@ -252,7 +252,7 @@ static bool read_adaptive(InferCtx *ic, const Node *n, Pool *p, const Expr **siz
     if (a->output_size.n < 0) continue;
     int64_t v = a->output_size.at[a->output_size.n == 1 ? 0 : i];
     if (v < 1) {
-      infer_error(ic, n, -1, "output_size must be positive but is %lld", (long long)v);
+      infer_error(ic, n, C_least, -1, "output_size must be positive but is %lld", (long long)v);
       return false;
     }
     size[i] = expr_i64(ic->c, v);

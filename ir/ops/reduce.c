@@ -10,13 +10,13 @@ static const SInfo *reduced(InferCtx *ic, Node *n, IntList axes, bool keepdims, 
   if (!x) return NULL;
   if (!dtype_known(d)) d = x->dtype;
   int32_t at[TE_MAX_RANK];
-  if (axes.n > TE_MAX_RANK) return infer_error(ic, n, -1, "too many axes");
+  if (axes.n > TE_MAX_RANK) return infer_error(ic, n, C_rank_limit, -1, "too many axes");
   if (axes.n >= 0 && x->ndim >= 0 && !infer_axes(ic, n, axes, x->ndim, at)) return NULL;
   if (axes.n < 0 && !keepdims) return sinfo_tensor(ic->c, NULL, 0, d);
   if (x->ndim < 0) return sinfo_tensor_ndim(ic->c, -1, d);
   bool gone[TE_MAX_RANK] = {false};
   if (x->ndim > TE_MAX_RANK)
-    return infer_error(ic, n, 0, "rank %d is above %d", x->ndim, TE_MAX_RANK);
+    return infer_error(ic, n, C_rank_limit, 0, "rank %d is above %d", x->ndim, TE_MAX_RANK);
   int32_t left = 0;
   for (int32_t i = 0; i < x->ndim; i++) gone[i] = axes.n < 0;
   for (int32_t i = 0; i < axes.n; i++) gone[at[i]] = true;

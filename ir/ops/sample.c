@@ -38,27 +38,27 @@ const SInfo *infer_grid_sample(InferCtx *ic, Node *n) {
   bool two = a->layout && !strcmp(a->layout, "NCHW"),
        three = a->layout && !strcmp(a->layout, "NCDHW");
   if (!two && !three)
-    return infer_error(ic, n, -1, "layout '%s' is neither NCHW nor NCDHW",
+    return infer_error(ic, n, C_layout, -1, "layout '%s' is neither NCHW nor NCDHW",
                        a->layout ? a->layout : "None");
   int32_t nd = two ? 2 : 3;
   if (!one_of(a->method, methods) || (three && !strcmp(a->method, "bicubic")))
-    return infer_error(ic, n, -1, "method '%s' is not possible here",
+    return infer_error(ic, n, C_choice, -1, "method '%s' is not possible here",
                        a->method ? a->method : "None");
   if (!one_of(a->padding_mode, modes))
-    return infer_error(ic, n, -1, "padding_mode '%s' is none of zeros, border, reflection",
+    return infer_error(ic, n, C_choice, -1, "padding_mode '%s' is none of zeros, border, reflection",
                        a->padding_mode ? a->padding_mode : "None");
   for (uint32_t i = 0; i < 2; i++) {
     const SInfo *s = i ? g : x;
     if (s->ndim >= 0 && s->ndim != nd + 2)
-      return infer_error(ic, n, (int)i, "expected rank %d for '%s' but got %s", nd + 2,
+      return infer_error(ic, n, C_rank, (int)i, "expected rank %d for '%s' but got %s", nd + 2,
                          infer_arg_name(ic, n, i), infer_shape_text(ic, s));
     if (!infer_need_float(ic, n, i, s)) return NULL;
   }
   if (x->dims && g->dims && infer_ne(ic, x->dims[0], g->dims[0]))
-    return infer_error(ic, n, 1, "the batch of the grid %s is not that of the data %s",
+    return infer_error(ic, n, C_same_dims, 1, "the batch of the grid %s is not that of the data %s",
                        infer_shape_text(ic, g), infer_shape_text(ic, x));
   if (g->dims && infer_ne(ic, g->dims[1], expr_i64(ic->c, nd)))
-    return infer_error(ic, n, 1, "dim 1 of the grid must be %d but the grid is %s", nd,
+    return infer_error(ic, n, C_same_dims, 1, "dim 1 of the grid must be %d but the grid is %s", nd,
                        infer_shape_text(ic, g));
   if (!x->dims || !g->dims) return sinfo_tensor_ndim(ic->c, nd + 2, x->dtype);
   const Expr **d = infer_dims_copy(ic, g->dims, (uint32_t)nd + 2, 0);
@@ -209,14 +209,14 @@ const SInfo *infer_affine_grid(InferCtx *ic, Node *n) {
   const SInfo *t = infer_tensor_arg(ic, n, 0), *s = node_in(n, 1)->sinfo;
   if (!t || !infer_need_float(ic, n, 0, t)) return NULL;
   if (s->kind != SINFO_SHAPE || (s->ndim >= 0 && s->ndim != 2 && s->ndim != 3))
-    return infer_error(ic, n, 1, "expected a shape of 2 or 3 values but got %s",
+    return infer_error(ic, n, C_shape, 1, "expected a shape of 2 or 3 values but got %s",
                        infer_type_text(ic, s));
   if (t->ndim >= 0 && t->ndim != 3)
-    return infer_error(ic, n, 0, "expected rank 3 for 'data' but got %s", infer_shape_text(ic, t));
+    return infer_error(ic, n, C_rank, 0, "expected rank 3 for 'data' but got %s", infer_shape_text(ic, t));
   if (s->ndim < 0) return sinfo_tensor_ndim(ic->c, -1, t->dtype);
   for (int32_t i = 1; t->dims && i < 3; i++)
     if (infer_ne(ic, t->dims[i], expr_i64(ic->c, s->ndim + i - 1)))
-      return infer_error(ic, n, 0, "expected (batch, %d, %d) for 'data' but got %s", s->ndim,
+      return infer_error(ic, n, C_same_dims, 0, "expected (batch, %d, %d) for 'data' but got %s", s->ndim,
                          s->ndim + 1, infer_shape_text(ic, t));
   if (!t->dims || !s->dims) return sinfo_tensor_ndim(ic->c, s->ndim + 2, t->dtype);
   const Expr *d[WINDOW_MAX + 2] = {t->dims[0], expr_i64(ic->c, s->ndim)};
@@ -261,14 +261,14 @@ const SInfo *infer_hamming_window(InferCtx *ic, Node *n) {
   for (uint32_t i = 0; i < 4; i++)
     if (!infer_prim_arg(ic, n, i, &v[i])) return NULL;
   if (!dtype_known(d)) d = DT_F32;
-  if (!dtype_is_float(d)) return infer_error(ic, n, -1, "the dtype must be a float");
+  if (!dtype_is_float(d)) return infer_error(ic, n, C_float, -1, "the dtype must be a float");
   const SInfo *size = node_in(n, 0)->sinfo;
-  if (!dtype_is_int(size->dtype)) return infer_error(ic, n, 0, "the size must be an integer");
+  if (!dtype_is_int(size->dtype)) return infer_error(ic, n, C_int, 0, "the size must be an integer");
   if (!v[0]) return sinfo_tensor_ndim(ic->c, 1, d);
   const Expr *len = te_cast(ic->c, DT_I64, v[0]);
   int64_t known;
   if (expr_const_int(ic->c, len, &known) && known < 1)
-    return infer_error(ic, n, 0, "the size must be positive but is %lld", (long long)known);
+    return infer_error(ic, n, C_least, 0, "the size must be positive but is %lld", (long long)known);
   return sinfo_tensor(ic->c, &len, 1, d);
 }
 

@@ -79,7 +79,7 @@ const SInfo *infer_bucketize(InferCtx *ic, Node *n) {
   const SInfo *x = infer_tensor_arg(ic, n, 0), *b = x ? infer_tensor_arg(ic, n, 1) : NULL;
   if (!b) return NULL;
   if (b->ndim >= 0 && b->ndim != 1)
-    return infer_error(ic, n, 1, "expected rank 1 for 'boundaries' but got %s",
+    return infer_error(ic, n, C_rank, 1, "expected rank 1 for 'boundaries' but got %s",
                        infer_shape_text(ic, b));
   return infer_like(ic, x, node_attrs(n, bucketize)->out_int32 ? DT_I32 : DT_I64);
 }

@@ -19,7 +19,7 @@ static bool resolve_marks(InferCtx *ic, Node *n, const SInfo *x) {
   Context *c = ic->c;
   const SInfo *s = node_in(n, 1)->sinfo;
   if (!x->dims) {
-    infer_error(ic, n, 0, "a shape with -1 or 0 needs an operand of known shape, not %s",
+    infer_error(ic, n, C_marks, 0, "a shape with -1 or 0 needs an operand of known shape, not %s",
                 infer_shape_text(ic, x));
     return false;
   }
@@ -31,11 +31,11 @@ static bool resolve_marks(InferCtx *ic, Node *n, const SInfo *x) {
   for (int32_t i = 0; i < s->ndim; i++) {
     if (!expr_const_int(c, d[i], &v) || v > 0) continue;
     if (v < -1) {
-      infer_error(ic, n, 1, "dim %d of the shape is %lld", i, (long long)v);
+      infer_error(ic, n, C_marks, 1, "dim %d of the shape is %lld", i, (long long)v);
       return false;
     }
     if (v == -1 && rest >= 0) {
-      infer_error(ic, n, 1, "only one dim of a shape can be -1");
+      infer_error(ic, n, C_marks, 1, "only one dim of a shape can be -1");
       return false;
     }
     if (v == -1)
@@ -43,7 +43,7 @@ static bool resolve_marks(InferCtx *ic, Node *n, const SInfo *x) {
     else if (i < x->ndim && !empty)
       d[i] = x->dims[i];
     else if (!empty) {
-      infer_error(ic, n, 1, "dim %d is 0, which keeps a dim, but the operand has rank %d", i,
+      infer_error(ic, n, C_marks, 1, "dim %d is 0, which keeps a dim, but the operand has rank %d", i,
                   x->ndim);
       return false;
     }
@@ -52,7 +52,7 @@ static bool resolve_marks(InferCtx *ic, Node *n, const SInfo *x) {
     d[rest] = expr_i64(c, 1);
     const Expr *others = expr_product(c, d, (uint32_t)s->ndim);
     if (expr_const_int(c, others, &v) && v == 0) {
-      infer_error(ic, n, 1, "-1 can't be resolved beside a dim of 0");
+      infer_error(ic, n, C_marks, 1, "-1 can't be resolved beside a dim of 0");
       return false;
     }
     d[rest] = expr_simplify(c, expr_floordiv(c, total, others));
@@ -73,7 +73,7 @@ const SInfo *infer_reshape(InferCtx *ic, Node *n) {
     const Expr *a = expr_product(ic->c, x->dims, (uint32_t)x->ndim);
     const Expr *b = expr_product(ic->c, r->dims, (uint32_t)r->ndim);
     if (infer_ne(ic, a, b))
-      return infer_error(ic, n, -1, "%s has %s elements but %s has %s", infer_shape_text(ic, x),
+      return infer_error(ic, n, C_elements, 1, "%s has %s elements but %s has %s", infer_shape_text(ic, x),
                          infer_expr_text(ic, a), infer_shape_text(ic, r), infer_expr_text(ic, b));
   }
   return r;
@@ -91,7 +91,7 @@ const SInfo *infer_batch_flatten(InferCtx *ic, Node *n) {
   const SInfo *x = infer_tensor_arg(ic, n, 0);
   if (!x) return NULL;
   if (x->ndim >= 0 && x->ndim < 2)
-    return infer_error(ic, n, 0, "expected rank 2 or more but got %s", infer_shape_text(ic, x));
+    return infer_error(ic, n, C_rank, 0, "expected rank 2 or more but got %s", infer_shape_text(ic, x));
   if (!x->dims) return sinfo_tensor_ndim(ic->c, 2, x->dtype);
   const Expr *d[2] = {x->dims[0], expr_product(ic->c, x->dims + 1, (uint32_t)x->ndim - 1)};
   return sinfo_tensor(ic->c, d, 2, x->dtype);
@@ -166,11 +166,11 @@ const SInfo *infer_permute_dims(InferCtx *ic, Node *n) {
   int32_t at[TE_MAX_RANK];
   if (!x) return NULL;
   if (x->ndim > TE_MAX_RANK)
-    return infer_error(ic, n, 0, "rank %d is above %d", x->ndim, TE_MAX_RANK);
+    return infer_error(ic, n, C_rank_limit, 0, "rank %d is above %d", x->ndim, TE_MAX_RANK);
   if (axes.n >= 0 && x->ndim < 0)
-    return infer_error(ic, n, 0, "axes need an operand of known rank");
+    return infer_error(ic, n, C_rank_known, 0, "axes need an operand of known rank");
   if (axes.n >= 0 && axes.n != x->ndim)
-    return infer_error(ic, n, -1, "%d axes are given for a tensor of rank %d", axes.n, x->ndim);
+    return infer_error(ic, n, C_count, -1, "%d axes are given for a tensor of rank %d", axes.n, x->ndim);
   if (axes.n >= 0 && !infer_axes(ic, n, axes, x->ndim, at)) return NULL;
   if (!x->dims) return infer_tensor(ic, NULL, x->ndim, x->dtype);
   const Expr *d[TE_MAX_RANK];
@@ -197,10 +197,10 @@ const SInfo *infer_expand_dims(InferCtx *ic, Node *n) {
   IntList axes = node_attrs(n, expand_dims)->axis;
   int32_t at[TE_MAX_RANK];
   if (!x) return NULL;
-  if (axes.n < 0) return infer_error(ic, n, -1, "the axis is missing");
+  if (axes.n < 0) return infer_error(ic, n, C_given, -1, "the axis is missing");
   if (axes.n == 0 || x->ndim < 0) return axes.n == 0 ? x : sinfo_tensor_ndim(ic->c, -1, x->dtype);
   int32_t ndim = x->ndim + axes.n;
-  if (ndim > TE_MAX_RANK) return infer_error(ic, n, -1, "rank %d is above %d", ndim, TE_MAX_RANK);
+  if (ndim > TE_MAX_RANK) return infer_error(ic, n, C_rank_limit, -1, "rank %d is above %d", ndim, TE_MAX_RANK);
   if (!infer_axes(ic, n, axes, ndim, at)) return NULL;
   if (!x->dims) return sinfo_tensor_ndim(ic->c, ndim, x->dtype);
   const Expr *d[TE_MAX_RANK] = {NULL};
@@ -227,7 +227,7 @@ const SInfo *infer_squeeze(InferCtx *ic, Node *n) {
   if (!x) return NULL;
   if (x->ndim < 0) return sinfo_tensor_ndim(ic->c, -1, x->dtype);
   if (axes.n > TE_MAX_RANK || x->ndim > TE_MAX_RANK)
-    return infer_error(ic, n, -1, "rank above %d", TE_MAX_RANK);
+    return infer_error(ic, n, C_rank_limit, -1, "rank above %d", TE_MAX_RANK);
   if (axes.n >= 0 && !infer_axes(ic, n, axes, x->ndim, at)) return NULL;
   if (!x->dims) return sinfo_tensor_ndim(ic->c, axes.n < 0 ? -1 : x->ndim - axes.n, x->dtype);
   const Expr *d[TE_MAX_RANK];
@@ -266,16 +266,16 @@ const SInfo *infer_broadcast_to(InferCtx *ic, Node *n) {
   const SInfo *r = x ? infer_of_shape(ic, n, 1, x->dtype) : NULL;
   if (!r || x->ndim < 0 || r->ndim < 0) return r;
   if (x->ndim > r->ndim)
-    return infer_error(ic, n, -1, "%s can't be broadcast to rank %d", infer_shape_text(ic, x),
+    return infer_error(ic, n, C_broadcast, 1, "%s can't be broadcast to rank %d", infer_shape_text(ic, x),
                        r->ndim);
   for (int32_t i = 0; x->dims && r->dims && i < x->ndim; i++) {
     const Expr *a = x->dims[i], *b = r->dims[r->ndim - x->ndim + i];
     int64_t v;
     if (!(expr_const_int(ic->c, a, &v) && v == 1) && infer_ne(ic, a, b) &&
         expr_const_int(ic->c, a, &v)) {
-      infer_error(ic, n, -1, "%s can't be broadcast to %s", infer_shape_text(ic, x),
+      infer_error(ic, n, C_broadcast, 1, "%s can't be broadcast to %s", infer_shape_text(ic, x),
                   infer_shape_text(ic, r));
-      infer_note(ic, n, -1, "dim %d is %s but %s is asked for", i, infer_expr_text(ic, a),
+      infer_note(ic, n, 0, "dim %d is %s but %s is asked for", i, infer_expr_text(ic, a),
                  infer_expr_text(ic, b));
       return NULL;
     }
@@ -312,13 +312,13 @@ bool lower_broadcast_to(LowerCtx *lc, Node *n) {
 const SInfo *infer_tile(InferCtx *ic, Node *n) {
   const SInfo *x = infer_tensor_arg(ic, n, 0);
   IntList r = node_attrs(n, tile)->repeats;
-  if (!x || r.n < 0) return x ? infer_error(ic, n, -1, "repeats is missing") : NULL;
+  if (!x || r.n < 0) return x ? infer_error(ic, n, C_given, -1, "repeats is missing") : NULL;
   if (x->ndim < 0) return sinfo_tensor_ndim(ic->c, -1, x->dtype);
   int32_t ndim = r.n > x->ndim ? r.n : x->ndim;
-  if (ndim > TE_MAX_RANK) return infer_error(ic, n, -1, "rank %d is above %d", ndim, TE_MAX_RANK);
+  if (ndim > TE_MAX_RANK) return infer_error(ic, n, C_rank_limit, -1, "rank %d is above %d", ndim, TE_MAX_RANK);
   for (int32_t i = 0; i < r.n; i++)
     if (r.at[i] < 0)
-      return infer_error(ic, n, -1, "repeats must not be negative but one is %lld",
+      return infer_error(ic, n, C_least, -1, "repeats must not be negative but one is %lld",
                          (long long)r.at[i]);
   if (!x->dims) return sinfo_tensor_ndim(ic->c, ndim, x->dtype);
   const Expr *d[TE_MAX_RANK];
@@ -354,7 +354,7 @@ const SInfo *infer_repeat(InferCtx *ic, Node *n) {
   int32_t axis = 0;
   if (!x) return NULL;
   if (a->repeats < 0)
-    return infer_error(ic, n, -1, "repeats must not be negative but is %lld",
+    return infer_error(ic, n, C_least, -1, "repeats must not be negative but is %lld",
                        (long long)a->repeats);
   if (a->axis.has && x->ndim >= 0 && !infer_axis(ic, n, a->axis.v, x->ndim, &axis)) return NULL;
   if (!x->dims) return sinfo_tensor_ndim(ic->c, a->axis.has ? x->ndim : 1, x->dtype);

@@ -191,7 +191,7 @@ const SInfo *infer_topk(InferCtx *ic, Node *n) {
   if (!x) return NULL;
   int which = topk_results(a->ret_type);
   if (!which)
-    return infer_error(ic, n, -1, "ret_type '%s' is none of both, values, indices", a->ret_type);
+    return infer_error(ic, n, C_choice, -1, "ret_type '%s' is none of both, values, indices", a->ret_type);
   const SInfo *v = x;
   if (x->dims) {
     uint32_t axis = axis_of(a->axis, (uint32_t)x->ndim);
@@ -257,7 +257,7 @@ const SInfo *infer_multinomial_from_uniform(InferCtx *ic, Node *n) {
   for (uint32_t i = 0; i < 3; i++) {
     if (!(s[i] = infer_tensor_arg(ic, n, i))) return NULL;
     if (s[i]->ndim >= 0 && s[i]->ndim != 2)
-      return infer_error(ic, n, (int)i, "expected rank 2 for '%s' but got %s",
+      return infer_error(ic, n, C_rank, (int)i, "expected rank 2 for '%s' but got %s",
                          infer_arg_name(ic, n, i), infer_shape_text(ic, s[i]));
     if (i < 2 && !infer_need_float(ic, n, i, s[i])) return NULL;
   }
@@ -265,10 +265,10 @@ const SInfo *infer_multinomial_from_uniform(InferCtx *ic, Node *n) {
   const Expr *one = expr_i64(ic->c, 1);
   for (uint32_t i = 1; i < 3; i++)
     if (s[i]->dims && infer_ne(ic, s[i]->dims[1], one))
-      return infer_error(ic, n, (int)i, "expected one column for '%s' but got %s",
+      return infer_error(ic, n, C_same_dims, (int)i, "expected one column for '%s' but got %s",
                          infer_arg_name(ic, n, i), infer_shape_text(ic, s[i]));
   if (s[1]->dims && s[2]->dims && infer_ne(ic, s[1]->dims[0], s[2]->dims[0]))
-    return infer_error(ic, n, 2, "the samples %s and their rows %s differ in number",
+    return infer_error(ic, n, C_same_dims, 2, "the samples %s and their rows %s differ in number",
                        infer_shape_text(ic, s[1]), infer_shape_text(ic, s[2]));
   DType d = node_attrs(n, multinomial_from_uniform)->dtype;
   if (!dtype_known(d)) d = DT_I64;

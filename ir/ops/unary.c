@@ -83,7 +83,7 @@ bool lower_clip(LowerCtx *lc, Node *n) {
 /* ---- conversion ---- */
 const SInfo *infer_astype(InferCtx *ic, Node *n) {
   DType d = node_attrs(n, astype)->dtype;
-  if (!dtype_known(d)) return infer_error(ic, n, -1, "a dtype must be given");
+  if (!dtype_known(d)) return infer_error(ic, n, C_given, -1, "a dtype must be given");
   return unary(ic, n, d);
 }
 

@@ -16,7 +16,7 @@ bool layout_read(InferCtx *ic, const Node *n, const char *attr, const char *s, u
     ok = ok && names[i];
   }
   if (!ok) {
-    infer_error(ic, n, -1, "%s '%s' can't be used: expected %s and %s, each once", attr,
+    infer_error(ic, n, C_layout, -1, "%s '%s' can't be used: expected %s and %s, each once", attr,
                 s ? s : "None", kernel ? "O, I" : "N, C",
                 nd == 1   ? "W"
                 : nd == 2 ? "H, W"
@@ -33,14 +33,14 @@ bool layout_read(InferCtx *ic, const Node *n, const char *attr, const char *s, u
 static bool read_list(InferCtx *ic, const Node *n, const char *name, IntList l, uint32_t nd,
                       int64_t least, int64_t *out) {
   if (l.n != 1 && l.n != (int32_t)nd) {
-    infer_error(ic, n, -1, "expected 1 or %u values for %s but got %d", nd, name,
+    infer_error(ic, n, C_count, -1, "expected 1 or %u values for %s but got %d", nd, name,
                 l.n < 0 ? 0 : l.n);
     return false;
   }
   for (uint32_t i = 0; i < nd; i++) {
     out[i] = l.at[l.n == 1 ? 0 : i];
     if (out[i] < least || out[i] > INT32_MAX) {
-      infer_error(ic, n, -1, "%s must be at least %lld but is %lld", name, (long long)least,
+      infer_error(ic, n, C_least, -1, "%s must be at least %lld but is %lld", name, (long long)least,
                   (long long)out[i]);
       return false;
     }
@@ -60,7 +60,7 @@ bool window_read(InferCtx *ic, const Node *n, uint32_t nd, IntList strides, IntL
            read_list(ic, n, "padding", after, nd, 0, out->after);
   }
   if (padding.n != 1 && padding.n != (int32_t)nd) {
-    infer_error(ic, n, -1, "expected 1, %u or %u values for padding but got %d", nd, 2 * nd,
+    infer_error(ic, n, C_count, -1, "expected 1, %u or %u values for padding but got %d", nd, 2 * nd,
                 padding.n < 0 ? 0 : padding.n);
     return false;
   }
