@@ -10,8 +10,7 @@ static const struct {
   uint8_t n, at[MAX_CHECKS];
 } checks[] = {
 #define CONSTRAINT(id, words)
-#define CHECKS(rule, ...)                                                                          \
-  {infer_##rule, sizeof((const uint8_t[]){__VA_ARGS__}), {__VA_ARGS__}},
+#define CHECKS(rule, ...) {infer_##rule, sizeof((const uint8_t[]){__VA_ARGS__}), {__VA_ARGS__}},
 #include "ir/ops/constraints.def"
 #undef CONSTRAINT
 #undef CHECKS

@@ -203,8 +203,8 @@ void infer_default(InferCtx *ic, Node *n, uint32_t i, const Expr *value) {
 const SInfo *infer_tensor_arg(InferCtx *ic, const Node *n, uint32_t i) {
   const SInfo *s = node_in(n, i)->sinfo;
   if (s->kind == SINFO_TENSOR) return s;
-  infer_error(ic, n, C_tensor, (int)i, "expected a tensor for '%s' but got %s", infer_arg_name(ic, n, i),
-              infer_type_text(ic, s));
+  infer_error(ic, n, C_tensor, (int)i, "expected a tensor for '%s' but got %s",
+              infer_arg_name(ic, n, i), infer_type_text(ic, s));
   return NULL;
 }
 
@@ -222,8 +222,8 @@ const SInfo *infer_of_shape(InferCtx *ic, const Node *n, uint32_t i, DType d) {
   Node *def = node_in(n, i);
   const SInfo *s = def->sinfo;
   if (s->kind != SINFO_SHAPE) {
-    infer_error(ic, n, C_shape, (int)i, "expected a shape for '%s' but got %s", infer_arg_name(ic, n, i),
-                infer_type_text(ic, s));
+    infer_error(ic, n, C_shape, (int)i, "expected a shape for '%s' but got %s",
+                infer_arg_name(ic, n, i), infer_type_text(ic, s));
     return NULL;
   }
   for (int32_t k = 0; s->dims && k < s->ndim; k++) {
@@ -245,8 +245,8 @@ bool infer_prim_arg(InferCtx *ic, const Node *n, uint32_t i, const Expr **out) {
     *out = s->value;
     return true;
   }
-  infer_error(ic, n, C_prim, (int)i, "expected a prim value for '%s' but got %s", infer_arg_name(ic, n, i),
-              infer_type_text(ic, s));
+  infer_error(ic, n, C_prim, (int)i, "expected a prim value for '%s' but got %s",
+              infer_arg_name(ic, n, i), infer_type_text(ic, s));
   return false;
 }
 
@@ -293,8 +293,8 @@ bool infer_need_float(InferCtx *ic, const Node *n, uint32_t i, const SInfo *s) {
 
 bool infer_need_int(InferCtx *ic, const Node *n, uint32_t i, const SInfo *s) {
   if (!dtype_known(s->dtype) || dtype_is_int(s->dtype)) return true;
-  infer_error(ic, n, C_int, (int)i, "expected integers for '%s' but got %s", infer_arg_name(ic, n, i),
-              infer_type_text(ic, s));
+  infer_error(ic, n, C_int, (int)i, "expected integers for '%s' but got %s",
+              infer_arg_name(ic, n, i), infer_type_text(ic, s));
   return false;
 }
 
@@ -326,8 +326,8 @@ bool infer_broadcast(InferCtx *ic, const Node *n, const SInfo *a, const SInfo *b
     else if ((ky && cy == 1) || infer_eq(ic, x, y))
       r[*ndim - k] = x;
     else if (kx && ky) {
-      infer_error(ic, n, C_broadcast, operand_of(n, b), "operands can't be broadcast: %s and %s", infer_shape_text(ic, a),
-                  infer_shape_text(ic, b));
+      infer_error(ic, n, C_broadcast, operand_of(n, b), "operands can't be broadcast: %s and %s",
+                  infer_shape_text(ic, a), infer_shape_text(ic, b));
       int first = operand_of(n, a), second = operand_of(n, b);
       bool named = first >= 0 && second >= 0 && first != second;
       const char *one_name = named ? infer_arg_name(ic, n, (uint32_t)first) : "one";
@@ -351,8 +351,8 @@ bool infer_binary_dtype(InferCtx *ic, const Node *n, const SInfo *a, const SInfo
   char first[32];
   strncpy(first, dtype_name(a->dtype), sizeof first - 1);
   first[sizeof first - 1] = 0;
-  infer_error(ic, n, C_same_dtype, operand_of(n, b), "operands must have the same dtype but have %s and %s", first,
-              dtype_name(b->dtype));
+  infer_error(ic, n, C_same_dtype, operand_of(n, b),
+              "operands must have the same dtype but have %s and %s", first, dtype_name(b->dtype));
   return false;
 }
 
@@ -360,10 +360,12 @@ bool infer_binary_dtype(InferCtx *ic, const Node *n, const SInfo *a, const SInfo
 bool infer_axis(InferCtx *ic, const Node *n, int64_t axis, int32_t ndim, int32_t *out) {
   if (axis < -ndim || axis >= ndim) {
     if (ndim)
-      infer_error(ic, n, C_axis, -1, "axis %lld is out of range for a tensor of rank %d: expected %d to %d",
+      infer_error(ic, n, C_axis, -1,
+                  "axis %lld is out of range for a tensor of rank %d: expected %d to %d",
                   (long long)axis, ndim, -ndim, ndim - 1);
     else
-      infer_error(ic, n, C_axis, -1, "axis %lld is out of range for a tensor of rank 0", (long long)axis);
+      infer_error(ic, n, C_axis, -1, "axis %lld is out of range for a tensor of rank 0",
+                  (long long)axis);
     return false;
   }
   *out = (int32_t)(axis < 0 ? axis + ndim : axis);

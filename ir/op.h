@@ -180,8 +180,8 @@ typedef struct InferCtx {
 /* Infers and sets n->sinfo (Bad operands give Bad silently). Checks operand counts first.
  * Returns false when an error was reported. */
 bool node_infer(Module *m, Facts *facts, Node *n);
-/* Reports at operand i's span (i < 0: the whole node) that n violates constraint id, whose number ends
- * the message, and returns sinfo_bad. */
+/* Reports at operand i's span (i < 0: the whole node) that n violates constraint id, whose number
+ * ends the message, and returns sinfo_bad. */
 const SInfo *infer_error(InferCtx *ic, const Node *n, ConstraintId id, int i, const char *fmt, ...)
     __attribute__((format(printf, 5, 6)));
 void infer_note(InferCtx *ic, const Node *n, int i, const char *fmt, ...)

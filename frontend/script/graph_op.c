@@ -77,13 +77,15 @@ static void unknown_keyword(Sema *s, const OpInfo *op, const Tree *t) {
   Span sp = tree_span(s, t);
   sp.end = sp.begin + (uint32_t)strlen(t->name);
   if (near)
-    diag_error(s->ctx->diags, sp, "R.%s has no attribute '%s'; did you mean '%s'? (it has %s)",
-               op->name, t->name, near, text_cstr(&list));
+    diag_error(s->ctx->diags, sp,
+               "R.%s has no attribute '%s'; did you mean '%s'? (it has %s) [%s.0]", op->name,
+               t->name, near, text_cstr(&list), op->name);
   else if (n)
-    diag_error(s->ctx->diags, sp, "R.%s has no attribute '%s' (it has %s)", op->name, t->name,
-               text_cstr(&list));
+    diag_error(s->ctx->diags, sp, "R.%s has no attribute '%s' (it has %s) [%s.0]", op->name,
+               t->name, text_cstr(&list), op->name);
   else
-    diag_error(s->ctx->diags, sp, "R.%s has no attribute '%s': it takes none", op->name, t->name);
+    diag_error(s->ctx->diags, sp, "R.%s has no attribute '%s': it takes none [%s.0]", op->name,
+               t->name, op->name);
   text_free(&list);
 }
 
@@ -106,7 +108,8 @@ static void set_attr(Sema *s, OpCall *c, const AttrField *f, const Tree *value, 
   uint32_t i = (uint32_t)(f - c->op->attrs);
   if (i >= 32) bug("operator %s has more than 32 attributes", c->op->name);
   if (c->attr_trees[i]) {
-    sema_error(s, at, "attribute '%s' of R.%s is given twice", f->name, c->op->name);
+    sema_error(s, at, "attribute '%s' of R.%s is given twice [%s.0]", f->name, c->op->name,
+               c->op->name);
     c->bad = true;
     return;
   }
@@ -123,7 +126,7 @@ static Node *make_call(Sema *s, const Tree *t, OpCall *c) {
       if (c->attr_trees[i]) {
         if (!sema_op_attr(s, op, f, c->attr_trees[i], n->attrs)) c->bad = true;
       } else if (!f->defval) {
-        sema_error(s, t, "R.%s needs the attribute '%s'", op->name, f->name);
+        sema_error(s, t, "R.%s needs the attribute '%s' [%s.0]", op->name, f->name, op->name);
         c->bad = true;
       }
     }
@@ -188,7 +191,8 @@ Node *graph_read_op(Sema *s, const Tree *t, const OpInfo *op, const Tree *self) 
         set_attr(s, &c, f, a->b, a);
       } else if (k < nargs && op->max_args >= 0) {
         if (slot[k]) {
-          sema_error(s, a, "operand '%s' of R.%s is given twice", a->name, op->name);
+          sema_error(s, a, "operand '%s' of R.%s is given twice [%s.0]", a->name, op->name,
+                     op->name);
           c.bad = true;
         } else if (!tree_is_none(a->b)) {
           slot[k] = a->b;

@@ -21,7 +21,8 @@ static const SInfo *index_shape(InferCtx *ic, Node *n, const SInfo *x) {
   for (uint32_t k = 0; k < t->n; k++) {
     const SInfo *f = t->fields[k];
     if (dtype_known(f->dtype) && (!dtype_is_int(f->dtype) || dtype_is_bool(f->dtype))) {
-      infer_error(ic, n, C_int, 1, "index tensors must be integers but one is %s", infer_type_text(ic, f));
+      infer_error(ic, n, C_int, 1, "index tensors must be integers but one is %s",
+                  infer_type_text(ic, f));
       return NULL;
     }
     const Expr *const *dims;
@@ -38,7 +39,8 @@ const SInfo *infer_index_tensor(InferCtx *ic, Node *n) {
   int32_t k = (int32_t)node_in(n, 1)->sinfo->n;
   if (b->ndim < 0 || x->ndim < 0) return sinfo_tensor_ndim(ic->c, -1, x->dtype);
   int32_t ndim = b->ndim + x->ndim - k;
-  if (ndim > TE_MAX_RANK) return infer_error(ic, n, C_rank_limit, -1, "rank %d is above %d", ndim, TE_MAX_RANK);
+  if (ndim > TE_MAX_RANK)
+    return infer_error(ic, n, C_rank_limit, -1, "rank %d is above %d", ndim, TE_MAX_RANK);
   if (!b->dims || !x->dims) return sinfo_tensor_ndim(ic->c, ndim, x->dtype);
   const Expr **d = infer_dims_copy(ic, b->dims, (uint32_t)b->ndim, (uint32_t)(x->ndim - k));
   for (int32_t i = k; i < x->ndim; i++) d[b->ndim + i - k] = x->dims[i];
@@ -75,7 +77,8 @@ const SInfo *infer_index_put(InferCtx *ic, Node *n) {
   const SInfo *v = b ? infer_tensor_arg(ic, n, 2) : NULL;
   if (!v) return NULL;
   if (dtype_known(x->dtype) && dtype_known(v->dtype) && !dtype_eq(x->dtype, v->dtype))
-    return infer_error(ic, n, C_same_dtype, 2, "'values' must have the dtype of the data: %s and %s",
+    return infer_error(ic, n, C_same_dtype, 2,
+                       "'values' must have the dtype of the data: %s and %s",
                        infer_type_text(ic, v), infer_type_text(ic, x));
   const SInfo *t = infer_index_tensor(ic, n);
   const Expr *const *dims;
@@ -136,7 +139,8 @@ static const SInfo *collapse(InferCtx *ic, Node *n, const SInfo *x, const Expr *
   for (int32_t i = 0; x->dims && to && i < ndim; i++) {
     const Expr *d = x->dims[x->ndim - ndim + i];
     if (!expr_is_int(to[i], 1) && !infer_eq(ic, d, to[i]))
-      return infer_error(ic, n, C_broadcast, 1, "dim %d of the data is %s, which does not collapse to %s",
+      return infer_error(ic, n, C_broadcast, 1,
+                         "dim %d of the data is %s, which does not collapse to %s",
                          x->ndim - ndim + i, infer_expr_text(ic, d), infer_expr_text(ic, to[i]));
   }
   return infer_tensor(ic, to, ndim, x->dtype);
@@ -247,16 +251,18 @@ const SInfo *infer_layout_transform(InferCtx *ic, Node *n) {
   if (!x) return NULL;
   if (!m) return infer_error(ic, n, C_given, -1, "expected an index map");
   if (x->ndim >= 0 && x->ndim != (int32_t)m->nin)
-    return infer_error(ic, n, C_rank, -1, "the index map takes %u indices but the data is %s", m->nin,
-                       infer_shape_text(ic, x));
-  if (m->nout > TE_MAX_RANK) return infer_error(ic, n, C_rank_limit, -1, "rank %u is too high", m->nout);
+    return infer_error(ic, n, C_rank, -1, "the index map takes %u indices but the data is %s",
+                       m->nin, infer_shape_text(ic, x));
+  if (m->nout > TE_MAX_RANK)
+    return infer_error(ic, n, C_rank_limit, -1, "rank %u is too high", m->nout);
   if (!x->dims) return sinfo_tensor_ndim(ic->c, (int32_t)m->nout, x->dtype);
   Ranges r = {ic->c, m, x->dims};
   const Expr *dims[TE_MAX_RANK];
   for (uint32_t i = 0; i < m->nout; i++) {
     const Expr *top = bound_of(&r, m->out[i], true);
     if (!top)
-      return infer_error(ic, n, C_index_map, -1, "the extent of axis %u of the index map is not known", i);
+      return infer_error(ic, n, C_index_map, -1,
+                         "the extent of axis %u of the index map is not known", i);
     dims[i] = expr_simplify(ic->c, expr_add(ic->c, top, expr_i64(ic->c, 1)));
   }
   return sinfo_tensor(ic->c, dims, m->nout, x->dtype);

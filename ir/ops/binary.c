@@ -120,15 +120,17 @@ const SInfo *infer_ewise_fma(InferCtx *ic, Node *n) {
     if (!dtype_known(s[i]->dtype) || !dtype_known(d))
       d = DT_UNKNOWN;
     else if (!dtype_eq(d, s[i]->dtype))
-      return infer_error(ic, n, C_same_dtype, (int)i, "operands must have the same dtype: %s and %s",
-                         infer_type_text(ic, s[0]), infer_type_text(ic, s[i]));
+      return infer_error(ic, n, C_same_dtype, (int)i,
+                         "operands must have the same dtype: %s and %s", infer_type_text(ic, s[0]),
+                         infer_type_text(ic, s[i]));
     if (s[0]->ndim >= 0 && s[i]->ndim >= 0 && s[0]->ndim != s[i]->ndim)
       return infer_error(ic, n, C_same_dims, (int)i, "operands must have the same shape: %s and %s",
                          infer_shape_text(ic, s[0]), infer_shape_text(ic, s[i]));
     if (!s[0]->dims || !s[i]->dims) continue;
     for (int32_t k = 0; k < s[0]->ndim; k++)
       if (!infer_eq(ic, s[0]->dims[k], s[i]->dims[k]))
-        return infer_error(ic, n, C_same_dims, (int)i, "operands must have the same shape: %s and %s",
+        return infer_error(ic, n, C_same_dims, (int)i,
+                           "operands must have the same shape: %s and %s",
                            infer_shape_text(ic, s[0]), infer_shape_text(ic, s[i]));
   }
   bool known = s[0]->dims && s[1]->dims && s[2]->dims;

@@ -20,17 +20,22 @@ const SInfo *infer_out_ty(InferCtx *ic, Node *n) {
   if (!l || l->n == 0) return infer_error(ic, n, C_given, -1, "out_ty is missing");
   for (int32_t i = 0; i < l->n; i++)
     if (l->at[i]->kind == SINFO_BAD) return sinfo_bad(ic->c);
-  bool allocates = n->op != OP_call_dps_packed && n->op != OP_call_py_func;
-  for (int32_t i = 0; allocates && i < l->n; i++) {
+  return of_list(ic, l);
+}
+
+/* A prim_func doesn't say what its results look like: their types do, and they are allocated. */
+const SInfo *infer_call_tir(InferCtx *ic, Node *n) {
+  const SInfoList *l = n->attrs;
+  for (int32_t i = 0; l && i < l->n; i++) {
     const SInfo *s = l->at[i];
     if (s->kind == SINFO_TENSOR && (!s->dims || !dtype_known(s->dtype)))
-      return infer_error(ic, n, C_result, -1, "out_ty must state the %s of result %d, which is allocated: %s",
+      return infer_error(ic, n, C_result, -1,
+                         "out_ty must state the %s of result %d, which is allocated: %s",
                          s->dims ? "dtype" : "shape", i, infer_type_text(ic, s));
   }
-  OpId callee = node_in(n, 0)->op;
-  if (allocates && callee != OP_GLOBAL)
+  if (node_in(n, 0)->op != OP_GLOBAL)
     return infer_error(ic, n, C_callee, 0, "the callee must be a prim_func of the module");
-  return of_list(ic, l);
+  return infer_out_ty(ic, n);
 }
 
 const SInfo *infer_inplace_packed(InferCtx *ic, Node *n) {
@@ -67,11 +72,13 @@ _Static_assert(offsetof(call_pure_packed_attrs, ty_args) == 0, "read by infer_ty
 
 const SInfo *infer_ty_args(InferCtx *ic, Node *n) {
   const SInfoList *l = n->attrs;
-  if (!l || l->n == 0) {
-    if (n->op == OP_call_pure_packed) return infer_error(ic, n, C_given, -1, "ty_args is missing");
-    return sinfo_object(ic->c);
-  }
-  return of_list(ic, l);
+  return l && l->n ? of_list(ic, l) : sinfo_object(ic->c);
+}
+
+const SInfo *infer_call_pure_packed(InferCtx *ic, Node *n) {
+  if (!node_attrs(n, call_pure_packed)->ty_args.n)
+    return infer_error(ic, n, C_given, -1, "ty_args is missing");
+  return infer_ty_args(ic, n);
 }
 
 const SInfo *infer_assert_op(InferCtx *ic, Node *n) {

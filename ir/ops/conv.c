@@ -85,8 +85,8 @@ static bool divisible(InferCtx *ic, const Node *n, const Expr *channels, int64_t
                       const char *what) {
   int64_t v;
   if (!expr_const_int(ic->c, channels, &v) || v % groups == 0) return true;
-  infer_error(ic, n, C_divisible, -1, "the %lld %s channels can't be divided into %lld groups", (long long)v,
-              what, (long long)groups);
+  infer_error(ic, n, C_divisible, -1, "the %lld %s channels can't be divided into %lld groups",
+              (long long)v, what, (long long)groups);
   return false;
 }
 

@@ -44,11 +44,12 @@ const SInfo *infer_TUPLE(InferCtx *ic, Node *n) {
 const SInfo *infer_TUPLE_GET(InferCtx *ic, Node *n) {
   const SInfo *t = node_in(n, 0)->sinfo;
   if (t->kind != SINFO_TUPLE)
-    return infer_error(ic, n, C_tuple, 0, "only a tuple has items, but this is %s", infer_type_text(ic, t));
+    return infer_error(ic, n, C_tuple, 0, "only a tuple has items, but this is %s",
+                       infer_type_text(ic, t));
   int64_t i = n->index;
   if (i < 0 || i >= t->n)
-    return infer_error(ic, n, C_item, -1, "item %lld of a tuple with %u field%s", (long long)i, t->n,
-                       t->n == 1 ? "" : "s");
+    return infer_error(ic, n, C_item, -1, "item %lld of a tuple with %u field%s", (long long)i,
+                       t->n, t->n == 1 ? "" : "s");
   return t->fields[i];
 }
 
@@ -146,8 +147,8 @@ const SInfo *infer_CALL(InferCtx *ic, Node *n) {
     SInfoCheck ok = sinfo_check(ic->c, ic->facts, have, want, &why);
     if (ok == SINFO_FAIL) {
       const SInfo *bad =
-          infer_error(ic, n, C_argument, (int)i + 1, "argument %u of '%s' is %s but %s is expected", i + 1,
-                      name, infer_type_text(ic, have), infer_type_text(ic, f->fields[i]));
+          infer_error(ic, n, C_argument, (int)i + 1, "argument %u of '%s' is %s but %s is expected",
+                      i + 1, name, infer_type_text(ic, have), infer_type_text(ic, f->fields[i]));
       if (why.n) infer_note(ic, n, (int)i + 1, "%s", text_cstr(&why));
       text_free(&why);
       return bad;

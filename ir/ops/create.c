@@ -83,7 +83,8 @@ static const SInfo *range_of(InferCtx *ic, const Node *n, const Expr *start, con
     }
     double count = v[2] != 0 ? ceil((v[1] - v[0]) / v[2]) : (double)NAN;
     if (!(count < 9e15))
-      return infer_error(ic, n, C_least, -1, "the range from %g to %g by %g has no end", v[0], v[1], v[2]);
+      return infer_error(ic, n, C_least, -1, "the range from %g to %g by %g has no end", v[0], v[1],
+                         v[2]);
     len = expr_i64(c, count > 0 ? (int64_t)count : 0);
   } else {
     int64_t by;
@@ -182,7 +183,8 @@ const SInfo *infer_triangle(InferCtx *ic, Node *n) {
   const Expr *k;
   if (!x) return NULL;
   if (x->ndim >= 0 && x->ndim < 2)
-    return infer_error(ic, n, C_rank, 0, "expected rank 2 or more but got %s", infer_shape_text(ic, x));
+    return infer_error(ic, n, C_rank, 0, "expected rank 2 or more but got %s",
+                       infer_shape_text(ic, x));
   infer_default(ic, n, 1, expr_i64(ic->c, 0));
   return infer_prim_arg(ic, n, 1, &k) ? x : NULL;
 }
@@ -220,7 +222,8 @@ const SInfo *infer_one_hot(InferCtx *ic, Node *n) {
   if (!dtype_eq(d, node_in(n, 2)->sinfo->dtype))
     return infer_error(ic, n, C_same_dtype, 2, "on_value and off_value must have the same dtype");
   if (a->depth <= 0)
-    return infer_error(ic, n, C_least, -1, "the depth must be positive but is %lld", (long long)a->depth);
+    return infer_error(ic, n, C_least, -1, "the depth must be positive but is %lld",
+                       (long long)a->depth);
   if (x->ndim < 0) return sinfo_tensor_ndim(ic->c, -1, d);
   int32_t axis, ndim = x->ndim + 1;
   if (!infer_axis(ic, n, a->axis, ndim, &axis)) return NULL;

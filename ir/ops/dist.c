@@ -32,8 +32,8 @@ const SInfo *infer_scatter(InferCtx *ic, Node *n) {
   const Expr **dims = infer_dims_copy(ic, x->dims, (uint32_t)x->ndim, 0);
   const Expr *by = expr_i64(ic->c, workers);
   if (infer_ne(ic, expr_floormod(ic->c, dims[axis], by), expr_i64(ic->c, 0)))
-    return infer_error(ic, n, C_divisible, 0, "dim %d of %s can't be divided among %lld workers", axis,
-                       infer_shape_text(ic, x), (long long)workers);
+    return infer_error(ic, n, C_divisible, 0, "dim %d of %s can't be divided among %lld workers",
+                       axis, infer_shape_text(ic, x), (long long)workers);
   dims[axis] = infer_literal(ic, expr_div(ic->c, dims[axis], by));
   return sinfo_tensor(ic->c, dims, (uint32_t)x->ndim, x->dtype);
 }

@@ -145,7 +145,8 @@ const SInfo *infer_einsum(InferCtx *ic, Node *n) {
   for (uint32_t k = 0; k < t->n; k++) {
     const SInfo *f = t->fields[k];
     if (dtype_known(d) && dtype_known(f->dtype) && !dtype_eq(d, f->dtype))
-      return infer_error(ic, n, C_same_dtype, 0, "the operands must have one dtype but are %s and %s",
+      return infer_error(ic, n, C_same_dtype, 0,
+                         "the operands must have one dtype but are %s and %s",
                          infer_type_text(ic, t->fields[0]), infer_type_text(ic, f));
     if (!dtype_known(f->dtype)) d = f->dtype;
     ranks = ranks && f->ndim >= 0;
@@ -154,7 +155,8 @@ const SInfo *infer_einsum(InferCtx *ic, Node *n) {
   }
   Subscripts s;
   const char *wrong = ranks ? read_node(text, ndims, t->n, &s) : read_subscripts(text, &s);
-  if (wrong) return infer_error(ic, n, C_subscripts, 0, "subscripts '%s': %s", text ? text : "None", wrong);
+  if (wrong)
+    return infer_error(ic, n, C_subscripts, 0, "subscripts '%s': %s", text ? text : "None", wrong);
   if (!ranks) return sinfo_tensor_ndim(ic->c, s.out.dots < 0 ? (int32_t)s.out.n : -1, d);
   if (!dims) return sinfo_tensor_ndim(ic->c, (int32_t)s.out.n, d);
   const Expr *out[TE_MAX_RANK];

@@ -29,8 +29,8 @@ static bool same_rank(InferCtx *ic, const Node *n, const SInfo *a, const SInfo *
 static bool same_dim(InferCtx *ic, const Node *n, uint32_t i, const Expr *have, const Expr *want,
                      int32_t k) {
   if (!infer_ne(ic, have, want)) return true;
-  infer_error(ic, n, C_same_dims, (int)i, "dim %d of '%s' is %s but %s is expected", k, infer_arg_name(ic, n, i),
-              infer_expr_text(ic, have), infer_expr_text(ic, want));
+  infer_error(ic, n, C_same_dims, (int)i, "dim %d of '%s' is %s but %s is expected", k,
+              infer_arg_name(ic, n, i), infer_expr_text(ic, have), infer_expr_text(ic, want));
   return false;
 }
 
@@ -111,10 +111,11 @@ const SInfo *infer_gather_nd(InferCtx *ic, Node *n) {
   if (!expr_const_int(ic->c, s[1]->dims[s[1]->ndim - 1], &k))
     return sinfo_tensor_ndim(ic->c, -1, s[0]->dtype);
   if (k < 0 || batch + k > s[0]->ndim)
-    return infer_error(ic, n, C_rank, 1, "rows of %lld indices are too long for data %s", (long long)k,
-                       infer_shape_text(ic, s[0]));
+    return infer_error(ic, n, C_rank, 1, "rows of %lld indices are too long for data %s",
+                       (long long)k, infer_shape_text(ic, s[0]));
   int32_t lead = s[1]->ndim - 1, ndim = lead + s[0]->ndim - (int32_t)(batch + k);
-  if (ndim > TE_MAX_RANK) return infer_error(ic, n, C_rank_limit, -1, "rank %d is above %d", ndim, TE_MAX_RANK);
+  if (ndim > TE_MAX_RANK)
+    return infer_error(ic, n, C_rank_limit, -1, "rank %d is above %d", ndim, TE_MAX_RANK);
   if (!s[0]->dims) return sinfo_tensor_ndim(ic->c, ndim, s[0]->dtype);
   for (int32_t i = 0; i < batch; i++)
     if (!same_dim(ic, n, 1, s[1]->dims[i], s[0]->dims[i], i)) return NULL;
@@ -238,8 +239,8 @@ const SInfo *infer_scatter_nd(InferCtx *ic, Node *n) {
   if (s[1]->ndim == 0) return infer_error(ic, n, C_rank, 1, "indices must not be a scalar");
   if (!s[0]->dims || !s[1]->dims || !s[2]->dims) return s[0];
   if (!expr_const_int(ic->c, s[1]->dims[s[1]->ndim - 1], &k) || k < 0 || k > s[0]->ndim)
-    return infer_error(ic, n, C_index_rows, 1, "the last dim of indices must be a known number up to %d",
-                       s[0]->ndim);
+    return infer_error(ic, n, C_index_rows, 1,
+                       "the last dim of indices must be a known number up to %d", s[0]->ndim);
   int32_t lead = s[1]->ndim - 1, ndim = lead + s[0]->ndim - (int32_t)k;
   if (s[2]->ndim != ndim)
     return infer_error(ic, n, C_rank, 2, "expected rank %d for 'updates' but got %s", ndim,

@@ -48,7 +48,8 @@ const SInfo *infer_resize(InferCtx *ic, Node *n) {
   const SInfo *x = infer_tensor_arg(ic, n, 0), *s = node_in(n, 1)->sinfo;
   if (!x) return NULL;
   if (x->ndim >= 0 && x->ndim != (int32_t)l.ndim)
-    return infer_error(ic, n, C_rank, 0, "expected rank %u but got %s", l.ndim, infer_shape_text(ic, x));
+    return infer_error(ic, n, C_rank, 0, "expected rank %u but got %s", l.ndim,
+                       infer_shape_text(ic, x));
   if (s->kind == SINFO_PRIM && s->value) s = square(ic, n, nd);
   if (s->kind != SINFO_SHAPE || s->ndim != (int32_t)nd)
     return infer_error(ic, n, C_shape, 1, "expected a shape of %u values but got %s", nd,

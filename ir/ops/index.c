@@ -14,7 +14,8 @@ const SInfo *infer_take(InferCtx *ic, Node *n) {
   if (!x) return NULL;
   const SInfo *i = node_in(n, 1)->sinfo;
   if (i->kind != SINFO_TENSOR && i->kind != SINFO_PRIM)
-    return infer_error(ic, n, C_operand, 1, "expected a tensor or a prim value for 'indices' but got %s",
+    return infer_error(ic, n, C_operand, 1,
+                       "expected a tensor or a prim value for 'indices' but got %s",
                        infer_type_text(ic, i));
   if (!infer_need_int(ic, n, 1, i)) return NULL;
   if (a->mode && strcmp(a->mode, "fast") && strcmp(a->mode, "clip") && strcmp(a->mode, "wrap") &&
@@ -27,7 +28,8 @@ const SInfo *infer_take(InferCtx *ic, Node *n) {
   if (a->axis.has && x->ndim >= 0 && !infer_axis(ic, n, a->axis.v, x->ndim, &axis)) return NULL;
   if (x->ndim < 0 || ni < 0) return sinfo_tensor_ndim(ic->c, -1, x->dtype);
   int32_t ndim = x->ndim - 1 + ni;
-  if (ndim > TE_MAX_RANK) return infer_error(ic, n, C_rank_limit, -1, "rank %d is above %d", ndim, TE_MAX_RANK);
+  if (ndim > TE_MAX_RANK)
+    return infer_error(ic, n, C_rank_limit, -1, "rank %d is above %d", ndim, TE_MAX_RANK);
   if (!x->dims || (ni && !i->dims)) return sinfo_tensor_ndim(ic->c, ndim, x->dtype);
   const Expr *d[TE_MAX_RANK + 1];
   int32_t k = 0;
@@ -92,8 +94,8 @@ static const Expr *canonical(InferCtx *ic, const Expr *at, const Expr *dim, int6
 
 static bool same_count(InferCtx *ic, const Node *n, uint32_t i, uint32_t have, uint32_t want) {
   if (have == want) return true;
-  infer_error(ic, n, C_count, (int)i, "'%s' has %u values for %u axes", infer_arg_name(ic, n, i), have,
-              want);
+  infer_error(ic, n, C_count, (int)i, "'%s' has %u values for %u axes", infer_arg_name(ic, n, i),
+              have, want);
   return false;
 }
 
@@ -126,7 +128,8 @@ static bool plan(InferCtx *ic, const Node *n, const SInfo *x, Slice *s, bool *kn
     seen[at] = true;
     if (!*known) continue;
     if (has_strides && (!expr_const_int(c, v[3][k], &stride) || !stride)) {
-      infer_error(ic, n, C_constant, 4, "strides must be integers other than 0, known at compile time");
+      infer_error(ic, n, C_constant, 4,
+                  "strides must be integers other than 0, known at compile time");
       return false;
     }
     /* A longer stride than any axis picks one element, as this one does, and can be added to. */

@@ -15,7 +15,8 @@ static bool check_fields(InferCtx *ic, const Node *n, const SInfo *t, int32_t ax
     if (!dtype_known(b->dtype) || !dtype_known(*d))
       *d = DT_UNKNOWN;
     else if (!dtype_eq(*d, b->dtype)) {
-      infer_error(ic, n, C_same_dtype, 0, "tensors must have the same dtype: tensor 0 is %s, tensor %u is %s",
+      infer_error(ic, n, C_same_dtype, 0,
+                  "tensors must have the same dtype: tensor 0 is %s, tensor %u is %s",
                   infer_type_text(ic, a), k, infer_type_text(ic, b));
       return false;
     }
@@ -47,7 +48,8 @@ static bool common_rank(InferCtx *ic, const Node *n, const SInfo *t, int32_t *nd
     int32_t r = t->fields[k]->ndim;
     *known = *known && t->fields[k]->dims;
     if (r >= 0 && *ndim >= 0 && r != *ndim) {
-      infer_error(ic, n, C_same_rank, 0, "tensors must have the same rank but have %d and %d", *ndim, r);
+      infer_error(ic, n, C_same_rank, 0, "tensors must have the same rank but have %d and %d",
+                  *ndim, r);
       return false;
     }
     if (r >= 0) *ndim = r;
@@ -63,7 +65,8 @@ const SInfo *infer_concat(InferCtx *ic, Node *n) {
   DType d;
   if (!t || !common_rank(ic, n, t, &ndim, &known)) return NULL;
   if (!at.has && ndim >= 0 && ndim != 1)
-    return infer_error(ic, n, C_rank, -1, "without an axis the tensors must have rank 1 but have %d", ndim);
+    return infer_error(ic, n, C_rank, -1,
+                       "without an axis the tensors must have rank 1 but have %d", ndim);
   if (ndim >= 0 && !infer_axis(ic, n, at.has ? at.v : 0, ndim, &axis)) return NULL;
   if (!check_fields(ic, n, t, axis, &d, &unproved)) return NULL;
   if (t->n == 1) return t->fields[0];
@@ -163,7 +166,8 @@ static bool read_cuts(InferCtx *ic, const Node *n, int64_t *parts, const Expr **
     }
     return true;
   } else {
-    infer_error(ic, n, C_sections, -1, "indices_or_sections must be an integer or a list of integers");
+    infer_error(ic, n, C_sections, -1,
+                "indices_or_sections must be an integer or a list of integers");
     return false;
   }
   if (*parts <= 0) {
@@ -192,7 +196,8 @@ const SInfo *infer_split(InferCtx *ic, Node *n) {
   if (!x || !read_cuts(ic, n, &parts, &cuts, &ncuts)) return NULL;
   if (x->ndim >= 0 && !infer_axis(ic, n, node_attrs(n, split)->axis, x->ndim, &axis)) return NULL;
   if (parts == 1 || (cuts && !ncuts)) return x;
-  if (parts > 65536) return infer_error(ic, n, C_sections, -1, "%lld sections are too many", (long long)parts);
+  if (parts > 65536)
+    return infer_error(ic, n, C_sections, -1, "%lld sections are too many", (long long)parts);
   uint32_t count = cuts ? ncuts + 1 : (uint32_t)parts;
   const SInfo **f = ARENA_ARRAY(ic->arena, const SInfo *, count);
   const Expr *dim = x->dims ? x->dims[axis] : NULL, *k = expr_i64(c, parts);

@@ -9,7 +9,8 @@ const SInfo *infer_cross_entropy(InferCtx *ic, Node *n) {
   DType d;
   if (!l || !infer_binary_dtype(ic, n, p, l, &d)) return NULL;
   if (p->ndim >= 0 && l->ndim >= 0 && p->ndim != l->ndim)
-    return infer_error(ic, n, C_same_rank, 1, "'labels' must have the rank of the predictions: %s and %s",
+    return infer_error(ic, n, C_same_rank, 1,
+                       "'labels' must have the rank of the predictions: %s and %s",
                        infer_shape_text(ic, l), infer_shape_text(ic, p));
   for (int32_t i = 0; p->dims && l->dims && i < p->ndim; i++)
     if (infer_ne(ic, p->dims[i], l->dims[i]))
@@ -54,16 +55,17 @@ static const SInfo *nll_operands(InferCtx *ic, Node *n, uint32_t first, const ch
   if (reduction && strcmp(reduction, "none") && strcmp(reduction, "sum") &&
       strcmp(reduction, "mean"))
     return infer_error(ic, n, C_choice, -1, "reduction '%s' is none of none, sum, mean", reduction);
-  if (p->ndim == 0) return infer_error(ic, n, C_rank, (int)first, "'predictions' must not be a scalar");
+  if (p->ndim == 0)
+    return infer_error(ic, n, C_rank, (int)first, "'predictions' must not be a scalar");
   int32_t cls = p->ndim > 1 ? 1 : 0;
   if (p->ndim >= 0 && t->ndim >= 0 && t->ndim != p->ndim - 1)
     return infer_error(ic, n, C_rank, (int)first + 1, "expected rank %d for 'targets' but got %s",
                        p->ndim - 1, infer_shape_text(ic, t));
   for (int32_t i = 0; p->dims && t->dims && i < t->ndim; i++)
     if (infer_ne(ic, t->dims[i], p->dims[i < cls ? i : i + 1]))
-      return infer_error(ic, n, C_same_dims, (int)first + 1, "dim %d of 'targets' is %s but %s is expected", i,
-                         infer_expr_text(ic, t->dims[i]),
-                         infer_expr_text(ic, p->dims[i < cls ? i : i + 1]));
+      return infer_error(
+          ic, n, C_same_dims, (int)first + 1, "dim %d of 'targets' is %s but %s is expected", i,
+          infer_expr_text(ic, t->dims[i]), infer_expr_text(ic, p->dims[i < cls ? i : i + 1]));
   if (w && w->ndim >= 0 && w->ndim != 1)
     return infer_error(ic, n, C_rank, (int)first + 2, "expected rank 1 for 'weights' but got %s",
                        infer_shape_text(ic, w));
@@ -71,7 +73,8 @@ static const SInfo *nll_operands(InferCtx *ic, Node *n, uint32_t first, const ch
     return infer_error(ic, n, C_same_dims, (int)first + 2, "there are %s weights for %s classes",
                        infer_expr_text(ic, w->dims[0]), infer_expr_text(ic, p->dims[cls]));
   if (w && dtype_known(w->dtype) && dtype_known(p->dtype) && !dtype_eq(w->dtype, p->dtype))
-    return infer_error(ic, n, C_same_dtype, (int)first + 2, "'weights' must have the dtype of the predictions");
+    return infer_error(ic, n, C_same_dtype, (int)first + 2,
+                       "'weights' must have the dtype of the predictions");
   return p;
 }
 
@@ -247,9 +250,11 @@ const SInfo *infer_quantize(InferCtx *ic, Node *n) {
     return infer_error(ic, n, C_dtype, 1, "'scale' must be float16 or float32");
   if (dtype_known(z) && !(dtype_is_int(z) && !dtype_is_bool(z) && z.bits <= 32) &&
       !dtype_eq(z, DT_F16))
-    return infer_error(ic, n, C_dtype, 2, "'zero_point' must be an integer of up to 32 bits or float16");
+    return infer_error(ic, n, C_dtype, 2,
+                       "'zero_point' must be an integer of up to 32 bits or float16");
   bool known = dtype_known(in) && dtype_known(s) && dtype_known(z);
-  if (known && x->ndim < 0) return infer_error(ic, n, C_rank_known, 0, "the rank of the data must be known");
+  if (known && x->ndim < 0)
+    return infer_error(ic, n, C_rank_known, 0, "the rank of the data must be known");
   return infer_like(ic, x, known ? d : DT_UNKNOWN);
 }
 

@@ -19,7 +19,8 @@ static bool dtype_arg(InferCtx *ic, const Node *n, uint32_t i, DType *out) {
     return true;
   }
   if (d->op == OP_STR && dtype_parse(d->str, out)) return true; /* dtype="float32" */
-  infer_error(ic, n, C_dtype_value, (int)i, "expected R.dtype(...) for '%s'", infer_arg_name(ic, n, i));
+  infer_error(ic, n, C_dtype_value, (int)i, "expected R.dtype(...) for '%s'",
+              infer_arg_name(ic, n, i));
   return false;
 }
 
@@ -76,7 +77,8 @@ static bool check_view(InferCtx *ic, const Node *n, const SInfo *x, const SInfo 
   if (reshaped) return true;
   if (dtype_known(x->dtype) && dtype_known(r->dtype) &&
       dtype_bytes(r->dtype) > dtype_bytes(x->dtype)) {
-    infer_error(ic, n, C_bytes, 2, "elements of %zu bytes don't fit those of the tensor, which have %zu",
+    infer_error(ic, n, C_bytes, 2,
+                "elements of %zu bytes don't fit those of the tensor, which have %zu",
                 dtype_bytes(r->dtype), dtype_bytes(x->dtype));
     return false;
   }
@@ -94,7 +96,8 @@ const SInfo *infer_memory_view(InferCtx *ic, Node *n) {
   bool retyped = given(n, 2);
   if (retyped && !dtype_arg(ic, n, 2, &d)) return NULL;
   if (retyped && !dtype_known(d))
-    return infer_error(ic, n, C_dtype_value, 2, "a view has a dtype; leave it out with R.null_value()");
+    return infer_error(ic, n, C_dtype_value, 2,
+                       "a view has a dtype; leave it out with R.null_value()");
   const SInfo *r = given(n, 1) ? infer_of_shape(ic, n, 1, d) : infer_like(ic, x, d);
   const Expr *offset = expr_i64(ic->c, 0);
   if (!r || (given(n, 3) && !infer_prim_arg(ic, n, 3, &offset))) return NULL;

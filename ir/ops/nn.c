@@ -49,12 +49,13 @@ const SInfo *infer_prelu(InferCtx *ic, Node *n) {
   if (x->ndim >= 0 && !infer_axis(ic, n, node_attrs(n, nn_prelu)->axis, x->ndim, &axis))
     return NULL;
   if (w->ndim >= 0 && w->ndim != 1)
-    return infer_error(ic, n, C_rank, 1, "expected rank 1 for 'alpha' but got %s", infer_shape_text(ic, w));
+    return infer_error(ic, n, C_rank, 1, "expected rank 1 for 'alpha' but got %s",
+                       infer_shape_text(ic, w));
   int64_t one;
   if (x->dims && w->dims && !(expr_const_int(ic->c, w->dims[0], &one) && one == 1) &&
       infer_ne(ic, x->dims[axis], w->dims[0]))
-    return infer_error(ic, n, C_same_dims, 1, "axis %d of %s has %s channels but alpha has %s", axis,
-                       infer_shape_text(ic, x), infer_expr_text(ic, x->dims[axis]),
+    return infer_error(ic, n, C_same_dims, 1, "axis %d of %s has %s channels but alpha has %s",
+                       axis, infer_shape_text(ic, x), infer_expr_text(ic, x->dims[axis]),
                        infer_expr_text(ic, w->dims[0]));
   return x;
 }
@@ -150,8 +151,8 @@ const SInfo *infer_pad(InferCtx *ic, Node *n) {
   const char *mode = a->pad_mode ? a->pad_mode : "constant";
   if (strcmp(mode, "constant") && strcmp(mode, "reflect") && strcmp(mode, "replicate") &&
       strcmp(mode, "circular"))
-    return infer_error(ic, n, C_choice, -1, "pad_mode '%s' is none of constant, reflect, replicate, circular",
-                       mode);
+    return infer_error(ic, n, C_choice, -1,
+                       "pad_mode '%s' is none of constant, reflect, replicate, circular", mode);
   if (a->pad_width.n < 0 || x->ndim < 0 || a->pad_width.n != 2 * x->ndim)
     return infer_error(ic, n, C_count, -1, "expected %s widths for %s but got %d",
                        x->ndim < 0 ? "two per axis" : arena_printf(ic->arena, "%d", 2 * x->ndim),
@@ -164,7 +165,8 @@ const SInfo *infer_pad(InferCtx *ic, Node *n) {
       return infer_error(ic, n, C_least, -1, "widths must lie in [0, %d]", INT32_MAX);
     if (!strcmp(mode, "reflect") && expr_const_int(ic->c, d[i], &v) && (lo >= v || hi >= v) &&
         (lo || hi))
-      return infer_error(ic, n, C_window, -1, "a reflected border of axis %d must be less than its %lld", i,
+      return infer_error(ic, n, C_window, -1,
+                         "a reflected border of axis %d must be less than its %lld", i,
                          (long long)v);
     d[i] = expr_simplify(ic->c, expr_add(ic->c, d[i], expr_i64(ic->c, lo + hi)));
   }
@@ -220,9 +222,11 @@ const SInfo *infer_pixel_shuffle(InferCtx *ic, Node *n) {
   int64_t r = node_attrs(n, nn_pixel_shuffle)->upscale_factor;
   if (!x) return NULL;
   if (r <= 0 || r > 32767)
-    return infer_error(ic, n, C_least, -1, "upscale_factor must be positive but is %lld", (long long)r);
+    return infer_error(ic, n, C_least, -1, "upscale_factor must be positive but is %lld",
+                       (long long)r);
   if (x->ndim < 3)
-    return infer_error(ic, n, C_rank, 0, "expected rank 3 or more but got %s", infer_shape_text(ic, x));
+    return infer_error(ic, n, C_rank, 0, "expected rank 3 or more but got %s",
+                       infer_shape_text(ic, x));
   if (!x->dims) return sinfo_tensor_ndim(ic->c, x->ndim, x->dtype);
   const Expr **d = infer_dims_copy(ic, x->dims, (uint32_t)x->ndim, 0);
   const Expr *k = expr_i64(ic->c, r), *kk = expr_i64(ic->c, r * r);
@@ -258,8 +262,8 @@ bool lower_pixel_shuffle(LowerCtx *lc, Node *n) {
 static bool same_dim(InferCtx *ic, const Node *n, uint32_t i, const SInfo *a, int32_t ka,
                      const SInfo *b, int32_t kb) {
   if (!infer_ne(ic, a->dims[ka], b->dims[kb])) return true;
-  infer_error(ic, n, C_same_dims, (int)i, "'%s' %s doesn't fit the query %s", infer_arg_name(ic, n, i),
-              infer_shape_text(ic, b), infer_shape_text(ic, a));
+  infer_error(ic, n, C_same_dims, (int)i, "'%s' %s doesn't fit the query %s",
+              infer_arg_name(ic, n, i), infer_shape_text(ic, b), infer_shape_text(ic, a));
   infer_note(ic, n, (int)i, "dim %d is %s but %s is expected", kb, infer_expr_text(ic, b->dims[kb]),
              infer_expr_text(ic, a->dims[ka]));
   return false;
@@ -276,7 +280,8 @@ static const SInfo *infer_attention_of(InferCtx *ic, Node *n, bool bias) {
                          "but got %s",
                          infer_arg_name(ic, n, i), infer_shape_text(ic, s[i]));
     if (dtype_known(s[0]->dtype) && dtype_known(s[i]->dtype) && !dtype_eq(s[0]->dtype, s[i]->dtype))
-      return infer_error(ic, n, C_same_dtype, (int)i, "query, key and value must have the same dtype");
+      return infer_error(ic, n, C_same_dtype, (int)i,
+                         "query, key and value must have the same dtype");
   }
   if (!infer_need_float(ic, n, 0, s[0])) return NULL;
   if (a->causal_mask && strcmp(a->causal_mask, "TopLeft") && strcmp(a->causal_mask, "BottomRight"))
@@ -289,8 +294,9 @@ static const SInfo *infer_attention_of(InferCtx *ic, Node *n, bool bias) {
   for (uint32_t i = 1; i < 3; i++)
     if (expr_const_int(ic->c, s[0]->dims[2], &heads) && expr_const_int(ic->c, s[i]->dims[2], &kv) &&
         (kv == 0 || heads % kv))
-      return infer_error(ic, n, C_divisible, (int)i, "the query's %lld heads are no multiple of %lld",
-                         (long long)heads, (long long)kv);
+      return infer_error(ic, n, C_divisible, (int)i,
+                         "the query's %lld heads are no multiple of %lld", (long long)heads,
+                         (long long)kv);
   if (bias) {
     const SInfo *b = infer_tensor_arg(ic, n, 3);
     if (!b) return NULL;

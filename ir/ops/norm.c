@@ -20,8 +20,8 @@ static bool check_param(InferCtx *ic, const Node *n, uint32_t i, const SInfo *x,
   }
   for (int32_t k = 0; x->dims && p->dims && k < rank; k++)
     if (infer_ne(ic, x->dims[at[k]], p->dims[k])) {
-      infer_error(ic, n, C_same_dims, (int)i, "'%s' %s doesn't fit the data %s", infer_arg_name(ic, n, i),
-                  infer_shape_text(ic, p), infer_shape_text(ic, x));
+      infer_error(ic, n, C_same_dims, (int)i, "'%s' %s doesn't fit the data %s",
+                  infer_arg_name(ic, n, i), infer_shape_text(ic, p), infer_shape_text(ic, x));
       infer_note(ic, n, (int)i, "dim %d is %s but axis %d of the data is %s", k,
                  infer_expr_text(ic, p->dims[k]), at[k], infer_expr_text(ic, x->dims[at[k]]));
       return false;
@@ -65,7 +65,8 @@ static const SInfo *by_channel(InferCtx *ic, Node *n, int64_t channel, IntList a
     if (!infer_axis(ic, n, channel, x->ndim, channel_at)) return NULL;
     for (int32_t i = 0; i < axes.n; i++)
       if (at[i] == *channel_at) {
-        infer_error(ic, n, C_axis_twice, -1, "the channel axis %d must not be one of axes", *channel_at);
+        infer_error(ic, n, C_axis_twice, -1, "the channel axis %d must not be one of axes",
+                    *channel_at);
         return NULL;
       }
   }

@@ -45,7 +45,8 @@ const SInfo *infer_grid_sample(InferCtx *ic, Node *n) {
     return infer_error(ic, n, C_choice, -1, "method '%s' is not possible here",
                        a->method ? a->method : "None");
   if (!one_of(a->padding_mode, modes))
-    return infer_error(ic, n, C_choice, -1, "padding_mode '%s' is none of zeros, border, reflection",
+    return infer_error(ic, n, C_choice, -1,
+                       "padding_mode '%s' is none of zeros, border, reflection",
                        a->padding_mode ? a->padding_mode : "None");
   for (uint32_t i = 0; i < 2; i++) {
     const SInfo *s = i ? g : x;
@@ -212,12 +213,13 @@ const SInfo *infer_affine_grid(InferCtx *ic, Node *n) {
     return infer_error(ic, n, C_shape, 1, "expected a shape of 2 or 3 values but got %s",
                        infer_type_text(ic, s));
   if (t->ndim >= 0 && t->ndim != 3)
-    return infer_error(ic, n, C_rank, 0, "expected rank 3 for 'data' but got %s", infer_shape_text(ic, t));
+    return infer_error(ic, n, C_rank, 0, "expected rank 3 for 'data' but got %s",
+                       infer_shape_text(ic, t));
   if (s->ndim < 0) return sinfo_tensor_ndim(ic->c, -1, t->dtype);
   for (int32_t i = 1; t->dims && i < 3; i++)
     if (infer_ne(ic, t->dims[i], expr_i64(ic->c, s->ndim + i - 1)))
-      return infer_error(ic, n, C_same_dims, 0, "expected (batch, %d, %d) for 'data' but got %s", s->ndim,
-                         s->ndim + 1, infer_shape_text(ic, t));
+      return infer_error(ic, n, C_same_dims, 0, "expected (batch, %d, %d) for 'data' but got %s",
+                         s->ndim, s->ndim + 1, infer_shape_text(ic, t));
   if (!t->dims || !s->dims) return sinfo_tensor_ndim(ic->c, s->ndim + 2, t->dtype);
   const Expr *d[WINDOW_MAX + 2] = {t->dims[0], expr_i64(ic->c, s->ndim)};
   for (int32_t i = 0; i < s->ndim; i++) d[2 + i] = s->dims[i];
@@ -263,12 +265,14 @@ const SInfo *infer_hamming_window(InferCtx *ic, Node *n) {
   if (!dtype_known(d)) d = DT_F32;
   if (!dtype_is_float(d)) return infer_error(ic, n, C_float, -1, "the dtype must be a float");
   const SInfo *size = node_in(n, 0)->sinfo;
-  if (!dtype_is_int(size->dtype)) return infer_error(ic, n, C_int, 0, "the size must be an integer");
+  if (!dtype_is_int(size->dtype))
+    return infer_error(ic, n, C_int, 0, "the size must be an integer");
   if (!v[0]) return sinfo_tensor_ndim(ic->c, 1, d);
   const Expr *len = te_cast(ic->c, DT_I64, v[0]);
   int64_t known;
   if (expr_const_int(ic->c, len, &known) && known < 1)
-    return infer_error(ic, n, C_least, 0, "the size must be positive but is %lld", (long long)known);
+    return infer_error(ic, n, C_least, 0, "the size must be positive but is %lld",
+                       (long long)known);
   return sinfo_tensor(ic->c, &len, 1, d);
 }
 

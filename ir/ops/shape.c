@@ -43,8 +43,8 @@ static bool resolve_marks(InferCtx *ic, Node *n, const SInfo *x) {
     else if (i < x->ndim && !empty)
       d[i] = x->dims[i];
     else if (!empty) {
-      infer_error(ic, n, C_marks, 1, "dim %d is 0, which keeps a dim, but the operand has rank %d", i,
-                  x->ndim);
+      infer_error(ic, n, C_marks, 1, "dim %d is 0, which keeps a dim, but the operand has rank %d",
+                  i, x->ndim);
       return false;
     }
   }
@@ -73,8 +73,9 @@ const SInfo *infer_reshape(InferCtx *ic, Node *n) {
     const Expr *a = expr_product(ic->c, x->dims, (uint32_t)x->ndim);
     const Expr *b = expr_product(ic->c, r->dims, (uint32_t)r->ndim);
     if (infer_ne(ic, a, b))
-      return infer_error(ic, n, C_elements, 1, "%s has %s elements but %s has %s", infer_shape_text(ic, x),
-                         infer_expr_text(ic, a), infer_shape_text(ic, r), infer_expr_text(ic, b));
+      return infer_error(ic, n, C_elements, 1, "%s has %s elements but %s has %s",
+                         infer_shape_text(ic, x), infer_expr_text(ic, a), infer_shape_text(ic, r),
+                         infer_expr_text(ic, b));
   }
   return r;
 }
@@ -91,7 +92,8 @@ const SInfo *infer_batch_flatten(InferCtx *ic, Node *n) {
   const SInfo *x = infer_tensor_arg(ic, n, 0);
   if (!x) return NULL;
   if (x->ndim >= 0 && x->ndim < 2)
-    return infer_error(ic, n, C_rank, 0, "expected rank 2 or more but got %s", infer_shape_text(ic, x));
+    return infer_error(ic, n, C_rank, 0, "expected rank 2 or more but got %s",
+                       infer_shape_text(ic, x));
   if (!x->dims) return sinfo_tensor_ndim(ic->c, 2, x->dtype);
   const Expr *d[2] = {x->dims[0], expr_product(ic->c, x->dims + 1, (uint32_t)x->ndim - 1)};
   return sinfo_tensor(ic->c, d, 2, x->dtype);
@@ -170,7 +172,8 @@ const SInfo *infer_permute_dims(InferCtx *ic, Node *n) {
   if (axes.n >= 0 && x->ndim < 0)
     return infer_error(ic, n, C_rank_known, 0, "axes need an operand of known rank");
   if (axes.n >= 0 && axes.n != x->ndim)
-    return infer_error(ic, n, C_count, -1, "%d axes are given for a tensor of rank %d", axes.n, x->ndim);
+    return infer_error(ic, n, C_count, -1, "%d axes are given for a tensor of rank %d", axes.n,
+                       x->ndim);
   if (axes.n >= 0 && !infer_axes(ic, n, axes, x->ndim, at)) return NULL;
   if (!x->dims) return infer_tensor(ic, NULL, x->ndim, x->dtype);
   const Expr *d[TE_MAX_RANK];
@@ -200,7 +203,8 @@ const SInfo *infer_expand_dims(InferCtx *ic, Node *n) {
   if (axes.n < 0) return infer_error(ic, n, C_given, -1, "the axis is missing");
   if (axes.n == 0 || x->ndim < 0) return axes.n == 0 ? x : sinfo_tensor_ndim(ic->c, -1, x->dtype);
   int32_t ndim = x->ndim + axes.n;
-  if (ndim > TE_MAX_RANK) return infer_error(ic, n, C_rank_limit, -1, "rank %d is above %d", ndim, TE_MAX_RANK);
+  if (ndim > TE_MAX_RANK)
+    return infer_error(ic, n, C_rank_limit, -1, "rank %d is above %d", ndim, TE_MAX_RANK);
   if (!infer_axes(ic, n, axes, ndim, at)) return NULL;
   if (!x->dims) return sinfo_tensor_ndim(ic->c, ndim, x->dtype);
   const Expr *d[TE_MAX_RANK] = {NULL};
@@ -266,8 +270,8 @@ const SInfo *infer_broadcast_to(InferCtx *ic, Node *n) {
   const SInfo *r = x ? infer_of_shape(ic, n, 1, x->dtype) : NULL;
   if (!r || x->ndim < 0 || r->ndim < 0) return r;
   if (x->ndim > r->ndim)
-    return infer_error(ic, n, C_broadcast, 1, "%s can't be broadcast to rank %d", infer_shape_text(ic, x),
-                       r->ndim);
+    return infer_error(ic, n, C_broadcast, 1, "%s can't be broadcast to rank %d",
+                       infer_shape_text(ic, x), r->ndim);
   for (int32_t i = 0; x->dims && r->dims && i < x->ndim; i++) {
     const Expr *a = x->dims[i], *b = r->dims[r->ndim - x->ndim + i];
     int64_t v;
@@ -315,7 +319,8 @@ const SInfo *infer_tile(InferCtx *ic, Node *n) {
   if (!x || r.n < 0) return x ? infer_error(ic, n, C_given, -1, "repeats is missing") : NULL;
   if (x->ndim < 0) return sinfo_tensor_ndim(ic->c, -1, x->dtype);
   int32_t ndim = r.n > x->ndim ? r.n : x->ndim;
-  if (ndim > TE_MAX_RANK) return infer_error(ic, n, C_rank_limit, -1, "rank %d is above %d", ndim, TE_MAX_RANK);
+  if (ndim > TE_MAX_RANK)
+    return infer_error(ic, n, C_rank_limit, -1, "rank %d is above %d", ndim, TE_MAX_RANK);
   for (int32_t i = 0; i < r.n; i++)
     if (r.at[i] < 0)
       return infer_error(ic, n, C_least, -1, "repeats must not be negative but one is %lld",

@@ -191,7 +191,8 @@ const SInfo *infer_topk(InferCtx *ic, Node *n) {
   if (!x) return NULL;
   int which = topk_results(a->ret_type);
   if (!which)
-    return infer_error(ic, n, C_choice, -1, "ret_type '%s' is none of both, values, indices", a->ret_type);
+    return infer_error(ic, n, C_choice, -1, "ret_type '%s' is none of both, values, indices",
+                       a->ret_type);
   const SInfo *v = x;
   if (x->dims) {
     uint32_t axis = axis_of(a->axis, (uint32_t)x->ndim);

@@ -11,16 +11,16 @@
 
 static bool rank_is(InferCtx *ic, const Node *n, uint32_t i, const SInfo *s, int32_t ndim) {
   if (s->ndim < 0 || s->ndim == ndim) return true;
-  infer_error(ic, n, C_rank, (int)i, "expected rank %d for '%s' but got %s", ndim, infer_arg_name(ic, n, i),
-              infer_shape_text(ic, s));
+  infer_error(ic, n, C_rank, (int)i, "expected rank %d for '%s' but got %s", ndim,
+              infer_arg_name(ic, n, i), infer_shape_text(ic, s));
   return false;
 }
 
 static bool dim_is(InferCtx *ic, const Node *n, uint32_t i, const SInfo *s, int32_t k,
                    const Expr *want) {
   if (!s->dims || !infer_ne(ic, s->dims[k], want)) return true;
-  infer_error(ic, n, C_same_dims, (int)i, "dim %d of '%s' is %s but %s is expected", k, infer_arg_name(ic, n, i),
-              infer_expr_text(ic, s->dims[k]), infer_expr_text(ic, want));
+  infer_error(ic, n, C_same_dims, (int)i, "dim %d of '%s' is %s but %s is expected", k,
+              infer_arg_name(ic, n, i), infer_expr_text(ic, s->dims[k]), infer_expr_text(ic, want));
   return false;
 }
 
@@ -54,7 +54,8 @@ static const SInfo *infer_roi(InferCtx *ic, Node *n, IntList size, const char *l
   if (!r || !dim_is(ic, n, 1, r, 1, expr_i64(ic->c, 5))) return NULL;
   bool last = layout && !strcmp(layout, "NHWC");
   if (!layout || (strcmp(layout, "NCHW") && !(nhwc && last)))
-    return infer_error(ic, n, C_layout, -1, "layout '%s' can't be used here", layout ? layout : "None");
+    return infer_error(ic, n, C_layout, -1, "layout '%s' can't be used here",
+                       layout ? layout : "None");
   if ((size.n != 1 && size.n != 2) || size.at[0] < 1 || size.at[size.n - 1] < 1)
     return infer_error(ic, n, C_least, -1, "pooled_size must be one or two positive numbers");
   if (!x->dims || !r->dims) return sinfo_tensor_ndim(ic->c, 4, x->dtype);
@@ -67,7 +68,8 @@ static const SInfo *infer_roi(InferCtx *ic, Node *n, IntList size, const char *l
 const SInfo *infer_roi_align(InferCtx *ic, Node *n) {
   const vision_roi_align_attrs *a = n->attrs;
   if (!a->mode || (strcmp(a->mode, "avg") && strcmp(a->mode, "max")))
-    return infer_error(ic, n, C_choice, -1, "mode '%s' is neither avg nor max", a->mode ? a->mode : "None");
+    return infer_error(ic, n, C_choice, -1, "mode '%s' is neither avg nor max",
+                       a->mode ? a->mode : "None");
   return infer_roi(ic, n, a->pooled_size, a->layout, true);
 }
 
@@ -610,7 +612,8 @@ const SInfo *infer_all_class_nms(InferCtx *ic, Node *n) {
     const SInfo *t = infer_tensor_arg(ic, n, i);
     if (!t) return NULL;
     if (t->ndim > 1 || (t->ndim == 1 && !dim_is(ic, n, i, t, 0, expr_i64(ic->c, 1))))
-      return infer_error(ic, n, C_rank, (int)i, "'%s' must be one number", infer_arg_name(ic, n, i));
+      return infer_error(ic, n, C_rank, (int)i, "'%s' must be one number",
+                         infer_arg_name(ic, n, i));
   }
   if (!infer_need_int(ic, n, 2, node_in(n, 2)->sinfo)) return NULL;
   bool onnx = format && !strcmp(format, "onnx"), tf = format && !strcmp(format, "tensorflow");

@@ -40,8 +40,8 @@ static bool read_list(InferCtx *ic, const Node *n, const char *name, IntList l, 
   for (uint32_t i = 0; i < nd; i++) {
     out[i] = l.at[l.n == 1 ? 0 : i];
     if (out[i] < least || out[i] > INT32_MAX) {
-      infer_error(ic, n, C_least, -1, "%s must be at least %lld but is %lld", name, (long long)least,
-                  (long long)out[i]);
+      infer_error(ic, n, C_least, -1, "%s must be at least %lld but is %lld", name,
+                  (long long)least, (long long)out[i]);
       return false;
     }
   }
@@ -60,8 +60,8 @@ bool window_read(InferCtx *ic, const Node *n, uint32_t nd, IntList strides, IntL
            read_list(ic, n, "padding", after, nd, 0, out->after);
   }
   if (padding.n != 1 && padding.n != (int32_t)nd) {
-    infer_error(ic, n, C_count, -1, "expected 1, %u or %u values for padding but got %d", nd, 2 * nd,
-                padding.n < 0 ? 0 : padding.n);
+    infer_error(ic, n, C_count, -1, "expected 1, %u or %u values for padding but got %d", nd,
+                2 * nd, padding.n < 0 ? 0 : padding.n);
     return false;
   }
   if (!read_list(ic, n, "padding", padding, nd, 0, out->before)) return false;

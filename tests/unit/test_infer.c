@@ -68,7 +68,7 @@ static void words_name_both_shapes(void **state) {
   (void)state;
   const char *xy = "x: R.Tensor((\"n\", 784), \"float32\"), y: R.Tensor((256,), \"float32\")";
   check_words(xy, "R.add(x, y)", "error: R.add: operands can't be broadcast: (n, 784) and (256,)");
-  check_words(xy, "R.add(x, y)", "note: dim 1 of the one is 784 but dim 0 of the other is 256");
+  check_words(xy, "R.add(x, y)", "note: dim 1 of 'x1' is 784 but dim 0 of 'x2' is 256");
   check_words(xy, "R.matmul(x, y)", "error: R.matmul: operands don't fit: (n, 784) and (256,)");
   check_words(xy, "R.matmul(x, y)", "note: dim 1 of 'x1' is 784 but dim 0 of 'x2' is 256");
   check_words(xy, "R.reshape(y, (3, 5))",
