@@ -10,7 +10,7 @@
 
 typedef struct {
   const char *function, *kernel;
-  int64_t calls, total;
+  int64_t calls, total, least;
   uint32_t first;
 } Row;
 
@@ -42,16 +42,20 @@ static void print_table(const Profile *p) {
       at = rows.n;
       strmap_set(&index, key, (void *)at);
     }
-    rows.at[at - 1].calls++;
-    rows.at[at - 1].total += e->end - e->begin;
-    all += e->end - e->begin;
+    Row *r = &rows.at[at - 1];
+    int64_t time = e->end - e->begin;
+    if (!r->calls++ || time < r->least) r->least = time;
+    r->total += time;
+    all += time;
   }
   if (rows.n) qsort(rows.at, rows.n, sizeof *rows.at, compare_rows);
-  fprintf(stderr, "%8s %12s %12s %6s  kernel\n", "calls", "total us", "us per call", "share");
+  fprintf(stderr, "%8s %12s %12s %12s %6s  kernel\n", "calls", "total us", "us per call", "least us",
+          "share");
   for (uint32_t i = 0; i < rows.n; i++) {
     const Row *r = &rows.at[i];
-    fprintf(stderr, "%8lld %12.3f %12.3f %5.1f%%  %s.%s\n", (long long)r->calls,
+    fprintf(stderr, "%8lld %12.3f %12.3f %12.3f %5.1f%%  %s.%s\n", (long long)r->calls,
             1e-3 * (double)r->total, 1e-3 * (double)r->total / (double)r->calls,
+            1e-3 * (double)r->least,
             all ? 100.0 * (double)r->total / (double)all : 0.0, r->function, r->kernel);
   }
 }

@@ -5,15 +5,15 @@
  *
  * Each region has no condition left, reads one of the operands only, and picks loops and lanes of
  * its own: a concatenation becomes copies, the inside of a padded tensor a copy without masks. An
- * axis is split when its comparisons are `v < c` with c the same in all iterations around; along
- * the contiguous axis short regions stay under masks, which are cheaper there. The method is known
+ * axis is split when its comparisons are `v < c` with c the same in all iterations around; a short
+ * contiguous axis stays under masks, which are cheaper there. The method is known
  * as index-set splitting.
  */
 #include "passes/loop/schedule.h"
 
 #define MAX_CUTS 15
 #define MAX_REGIONS 16 /* of one group, over all axes */
-#define MIN_RUN 64     /* elements of a region of the contiguous axis */
+#define MIN_RUN 64     /* elements of the longest region of the contiguous axis */
 
 /* What makes a comparison true: v < at, or v >= at. */
 typedef struct {
@@ -137,10 +137,10 @@ static bool is_worth_it(const Scan *k, const Expr *const *cuts, uint32_t n) {
   int64_t from, to;
   if (!is_contiguous(k)) return true;
   for (uint32_t i = 0; i <= n; i++)
-    if (expr_const_int(k->s->c, cuts[i], &from) && expr_const_int(k->s->c, cuts[i + 1], &to) &&
-        to - from < MIN_RUN)
-      return false;
-  return true;
+    if (!expr_const_int(k->s->c, cuts[i], &from) || !expr_const_int(k->s->c, cuts[i + 1], &to) ||
+        to - from >= MIN_RUN)
+      return true;
+  return false;
 }
 
 /* What the turn's comparison is in all of [from, to); false when that differs. `cut`: the one
