@@ -269,19 +269,47 @@ static const PrimFunc *callee_prim(Frame *f, const Node *n) {
   return p;
 }
 
+/* The arguments of a call of closure fn: what it binds comes last. */
+static Value **with_bound(Interp *in, Value **args, uint32_t *count, const Value *fn) {
+  if (!fn->n) return args;
+  Value **all = ARENA_ARRAY(in->arena, Value *, *count + fn->n);
+  if (*count) memcpy(all, args, *count * sizeof *all);
+  memcpy(all + *count, fn->fields, fn->n * sizeof *all);
+  *count += fn->n;
+  return all;
+}
+
+static Value *eval_closure(Frame *f, const Node *n) {
+  Value **bound;
+  uint32_t count;
+  const Value *fn = eval_use(f, node_in(n, 0));
+  if (!fn || !eval_args(f, n, 1, &bound, &count)) return NULL;
+  if (fn->kind != VALUE_FUNC) {
+    interp_fail(f->in, n->span, "%s can't be called", value_words(fn));
+    return NULL;
+  }
+  Value *v = new_value(f->in->arena, VALUE_FUNC);
+  v->func = fn->func;
+  v->frame = fn->frame;
+  v->fields = with_bound(f->in, bound, &count, fn);
+  v->n = count;
+  return v;
+}
+
 static Value *eval_call(Frame *f, const Node *n) {
   Interp *in = f->in;
   const Node *c = node_in(n, 0);
   Value **args;
   uint32_t count;
   if (!eval_args(f, n, 1, &args, &count)) return NULL;
-  if (c->op != OP_GLOBAL) {
+  if (c->op != OP_GLOBAL || n->op != OP_CALL) {
     const Value *fn = eval_use(f, c);
     if (!fn) return NULL;
     if (fn->kind != VALUE_FUNC) {
       interp_fail(in, n->span, "%s can't be called", value_words(fn));
       return NULL;
     }
+    args = with_bound(in, args, &count, fn);
     return call_func(in, fn->func, fn->frame, args, count, n->span);
   }
   const Global *g = module_find(in->m, c->str);
@@ -704,8 +732,12 @@ static Value *eval_node(Frame *f, const Node *n) {
     v = new_value(a, VALUE_STR);
     v->str = n->str;
     return v;
-  case OP_DTYPE:
   case OP_GLOBAL:
+    if (!module_func(in->m, n->str)) return new_value(a, VALUE_NONE);
+    v = new_value(a, VALUE_FUNC);
+    v->func = module_func(in->m, n->str);
+    return v;
+  case OP_DTYPE:
   case OP_EXTERN: return new_value(a, VALUE_NONE);
   case OP_TUPLE: return eval_tuple(f, n);
   case OP_TUPLE_GET: return eval_tuple_get(f, n);
@@ -728,7 +760,10 @@ static Value *eval_node(Frame *f, const Node *n) {
     v->func = n->local;
     v->frame = f;
     return v;
-  case OP_CALL: return eval_call(f, n);
+  case OP_make_closure: return eval_closure(f, n);
+  case OP_CALL:
+  case OP_invoke_closure:
+  case OP_invoke_pure_closure: return eval_call(f, n);
   case OP_call_tir:
   case OP_call_tir_inplace:
   case OP_call_tir_with_grad: return eval_call_tir(f, n);

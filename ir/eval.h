@@ -13,7 +13,7 @@ typedef enum {
   VALUE_SHAPE,
   VALUE_PRIM,
   VALUE_STR,
-  VALUE_FUNC, /* a local function with the values around it */
+  VALUE_FUNC, /* a function, a local one with the values around it; fields: last arguments */
   VALUE_NONE,
 } ValueKind;
 
@@ -25,7 +25,7 @@ typedef struct Value {
   void *data;    /* TENSOR: compact row-major, arena-owned */
   int64_t i;     /* PRIM of integer type */
   double f;      /* PRIM of float type */
-  uint32_t n;    /* TUPLE */
+  uint32_t n;    /* TUPLE, FUNC */
   struct Value **fields;
   const char *str;  /* STR */
   const Func *func; /* FUNC */
