@@ -97,6 +97,14 @@ static bool call_entry(Context *c, Jit *jit, const AbiFunc *f, const Options *o,
   return true;
 }
 
+/* Only what the entry reaches is compiled: other functions are nobody's entries here. */
+static void keep_entry(Module *m, const AbiFunc *f) {
+  module_each(m, g) {
+    if (g->kind == GLOBAL_FUNC && g->func != f->func) g->func->is_private = true;
+    if (g->kind == GLOBAL_PRIM && g->prim != f->prim) g->prim->is_private = true;
+  }
+}
+
 static void run(Context *c, const Options *o) {
   Target target;
   AbiFunc f;
@@ -107,6 +115,7 @@ static void run(Context *c, const Options *o) {
   Module *m = driver_read(c, o, o->inputs.at[0]);
   if (!m) return;
   if (!io_entry(c, m, o, &f)) return;
+  if (!o->passes) keep_entry(m, &f);
   if (!driver_passes(c, m, o, &target, o->passes, NULL, &state)) return;
   if (!io_entry(c, m, o, &f)) return; /* passes may have made a new one */
   if (io_gather(c, o, &f, &args, &dims) != IO_OK) return;

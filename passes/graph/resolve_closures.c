@@ -143,7 +143,7 @@ static Node *clone_node(Clone *k, Node *n) {
   c->sinfo = clone_sinfo(k, n->sinfo);
   c->annot = clone_sinfo(k, n->annot);
   c->name_span = n->name_span;
-  c->guard = n->guard;
+  c->cast = n->cast;
   c->attrs = clone_attrs(k, n);
   switch (n->op) {
   case OP_CONST: c->data = n->data; break;
