@@ -68,8 +68,9 @@ static bool check_operands(InferCtx *ic, const Node *n, const Conv *v, DType out
   if (!*w || (!dtype_known(*d) && !infer_binary_dtype(ic, n, *x, *w, d))) return false;
   for (uint32_t i = 0; i < 2; i++) {
     const SInfo *s = i ? *w : *x;
-    if (s->ndim >= 0 && s->ndim != (int32_t)v->data.ndim) {
-      infer_error(ic, n, C_rank, (int)i, "expected rank %u for '%s' but got %s", v->data.ndim,
+    uint32_t rank = i ? v->kernel.rank : v->data.rank;
+    if (s->ndim >= 0 && s->ndim != (int32_t)rank) {
+      infer_error(ic, n, C_rank, (int)i, "expected rank %u for '%s' but got %s", rank,
                   infer_arg_name(ic, n, i), infer_shape_text(ic, s));
       return false;
     }
@@ -118,19 +119,21 @@ const SInfo *infer_conv(InferCtx *ic, Node *n) {
       !check_operands(ic, n, &v, ((nn_conv2d_attrs *)n->attrs)->out_dtype, &x, &w, &d))
     return NULL;
   const Expr *groups = expr_i64(c, v.groups);
-  if (w->dims && !divisible(ic, n, w->dims[v.kernel.n], v.groups, "output")) return NULL;
-  if (!x->dims || !w->dims) return sinfo_tensor_ndim(c, (int32_t)v.out.ndim, d);
-  const Expr *want = expr_simplify(c, MUL(w->dims[v.kernel.c], groups));
-  if (!same_channels(ic, n, x, w, x->dims[v.data.c], want)) return NULL;
+  const Expr *const *kd = w->dims ? layout_plain_dims(ic, &v.kernel, w->dims) : NULL;
+  if (kd && !divisible(ic, n, kd[v.kernel.n], v.groups, "output")) return NULL;
+  if (!x->dims || !kd) return sinfo_tensor_ndim(c, (int32_t)v.out.rank, d);
+  const Expr *const *xd = layout_plain_dims(ic, &v.data, x->dims);
+  const Expr *want = expr_simplify(c, MUL(kd[v.kernel.c], groups));
+  if (!same_channels(ic, n, x, w, xd[v.data.c], want)) return NULL;
   const Expr *dims[WINDOW_MAX + 2];
-  dims[v.out.n] = x->dims[v.data.n];
-  dims[v.out.c] = w->dims[v.kernel.n];
+  dims[v.out.n] = xd[v.data.n];
+  dims[v.out.c] = kd[v.kernel.n];
   for (uint32_t i = 0; i < v.nd; i++) {
-    const Expr *e = window_extent(ic, &v.w, i, x->dims[v.data.at[i]], w->dims[v.kernel.at[i]]);
+    const Expr *e = window_extent(ic, &v.w, i, xd[v.data.at[i]], kd[v.kernel.at[i]]);
     if (!not_negative(ic, n, e, x, w)) return NULL;
     dims[v.out.at[i]] = e;
   }
-  return sinfo_tensor(c, dims, v.out.ndim, d);
+  return layout_tensor(ic, &v.out, dims, d);
 }
 
 /* Output channel o belongs to group o // size; the whole when there is just one. */
@@ -156,6 +159,7 @@ bool lower_conv(LowerCtx *lc, Node *n) {
   InferCtx ic = {c, lc->m, NULL, lc->arena};
   Conv v;
   if (!read_conv(&ic, n, &v)) return false;
+  if (v.data.nblocks || v.kernel.nblocks || v.out.nblocks) return te_error(lc, LAYOUT_NOT_COMPILED);
   Buffer *x = te_arg(lc, 0), *w = te_arg(lc, 1);
   const Expr *each = w->shape[v.kernel.c], *groups = te_i64(lc, v.groups);
   const Expr *size = expr_simplify(c, expr_floordiv(c, w->shape[v.kernel.n], groups));
@@ -204,18 +208,20 @@ const SInfo *infer_conv_transpose(InferCtx *ic, Node *n) {
   if (!read_conv(ic, n, &v) ||
       !check_operands(ic, n, &v, ((nn_conv2d_transpose_attrs *)n->attrs)->out_dtype, &x, &w, &d))
     return NULL;
-  if (w->dims && !divisible(ic, n, w->dims[v.kernel.c], v.groups, "input")) return NULL;
-  if (!x->dims || !w->dims) return sinfo_tensor_ndim(c, (int32_t)v.out.ndim, d);
-  if (!same_channels(ic, n, x, w, x->dims[v.data.c], w->dims[v.kernel.c])) return NULL;
+  const Expr *const *kd = w->dims ? layout_plain_dims(ic, &v.kernel, w->dims) : NULL;
+  if (kd && !divisible(ic, n, kd[v.kernel.c], v.groups, "input")) return NULL;
+  if (!x->dims || !kd) return sinfo_tensor_ndim(c, (int32_t)v.out.rank, d);
+  const Expr *const *xd = layout_plain_dims(ic, &v.data, x->dims);
+  if (!same_channels(ic, n, x, w, xd[v.data.c], kd[v.kernel.c])) return NULL;
   const Expr *dims[WINDOW_MAX + 2];
-  dims[v.out.n] = x->dims[v.data.n];
-  dims[v.out.c] = expr_simplify(c, MUL(w->dims[v.kernel.n], expr_i64(c, v.groups)));
+  dims[v.out.n] = xd[v.data.n];
+  dims[v.out.c] = expr_simplify(c, MUL(kd[v.kernel.n], expr_i64(c, v.groups)));
   for (uint32_t i = 0; i < v.nd; i++) {
-    const Expr *e = transposed_extent(c, &v, i, x->dims[v.data.at[i]], w->dims[v.kernel.at[i]]);
+    const Expr *e = transposed_extent(c, &v, i, xd[v.data.at[i]], kd[v.kernel.at[i]]);
     if (!not_negative(ic, n, e, x, w)) return NULL;
     dims[v.out.at[i]] = e;
   }
-  return sinfo_tensor(c, dims, v.out.ndim, d);
+  return layout_tensor(ic, &v.out, dims, d);
 }
 
 /* Data with stride - 1 zeros between its elements and a border of dilation * (kernel - 1) -
@@ -253,6 +259,7 @@ bool lower_conv_transpose(LowerCtx *lc, Node *n) {
   InferCtx ic = {c, lc->m, NULL, lc->arena};
   Conv v;
   if (!read_conv(&ic, n, &v)) return false;
+  if (v.data.nblocks || v.kernel.nblocks || v.out.nblocks) return te_error(lc, LAYOUT_NOT_COMPILED);
   Buffer *x = te_arg(lc, 0), *w = te_arg(lc, 1);
   const Expr *size = w->shape[v.kernel.n], *groups = te_i64(lc, v.groups);
   const Expr *each = expr_simplify(c, expr_floordiv(c, w->shape[v.kernel.c], groups));

@@ -47,18 +47,18 @@ const SInfo *infer_resize(InferCtx *ic, Node *n) {
     return NULL;
   const SInfo *x = infer_tensor_arg(ic, n, 0), *s = node_in(n, 1)->sinfo;
   if (!x) return NULL;
-  if (x->ndim >= 0 && x->ndim != (int32_t)l.ndim)
-    return infer_error(ic, n, C_rank, 0, "expected rank %u but got %s", l.ndim,
+  if (x->ndim >= 0 && x->ndim != (int32_t)l.rank)
+    return infer_error(ic, n, C_rank, 0, "expected rank %u but got %s", l.rank,
                        infer_shape_text(ic, x));
   if (s->kind == SINFO_PRIM && s->value) s = square(ic, n, nd);
   if (s->kind != SINFO_SHAPE || s->ndim != (int32_t)nd)
     return infer_error(ic, n, C_shape, 1, "expected a shape of %u values but got %s", nd,
                        infer_type_text(ic, s));
   DType d = dtype_known(a->out_dtype) ? a->out_dtype : x->dtype;
-  if (!x->dims || !s->dims) return sinfo_tensor_ndim(ic->c, (int32_t)l.ndim, d);
-  const Expr **dims = infer_dims_copy(ic, x->dims, l.ndim, 0);
+  if (!x->dims || !s->dims) return sinfo_tensor_ndim(ic->c, (int32_t)l.rank, d);
+  const Expr **dims = infer_dims_copy(ic, layout_plain_dims(ic, &l, x->dims), l.ndim, 0);
   for (uint32_t i = 0; i < nd; i++) dims[l.at[i]] = s->dims[i];
-  return sinfo_tensor(ic->c, dims, l.ndim, d);
+  return layout_tensor(ic, &l, dims, d);
 }
 
 /* ---- lowering ---- */
@@ -186,6 +186,7 @@ bool lower_resize(LowerCtx *lc, Node *n) {
   InferCtx ic = {c, lc->m, NULL, lc->arena};
   Resize r = {.lc = lc, .a = n->attrs, .x = te_arg(lc, 0), .nd = axes_of(n->op)};
   if (!layout_read(&ic, n, "layout", r.a->layout, r.nd, false, &r.l)) return false;
+  if (r.l.nblocks) return te_error(lc, LAYOUT_NOT_COMPILED);
   uint32_t ndim;
   const Expr *const *shape = te_result_shape(lc, 0, &ndim), *zero = te_i64(lc, 0);
   for (uint32_t i = 0; i < r.nd; i++) {

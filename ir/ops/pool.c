@@ -87,20 +87,20 @@ static const Expr *pooled_extent(InferCtx *ic, const Pool *p, uint32_t i, const 
 const SInfo *infer_pool(InferCtx *ic, Node *n) {
   Pool p;
   if (!read_pool(ic, n, &p)) return NULL;
-  const SInfo *x = data_arg(ic, n, p.data.ndim);
-  if (!x || !x->dims) return x ? sinfo_tensor_ndim(ic->c, (int32_t)p.out.ndim, x->dtype) : NULL;
-  const Expr *dims[WINDOW_MAX + 2];
-  dims[p.out.n] = x->dims[p.data.n];
-  dims[p.out.c] = x->dims[p.data.c];
+  const SInfo *x = data_arg(ic, n, p.data.rank);
+  if (!x || !x->dims) return x ? sinfo_tensor_ndim(ic->c, (int32_t)p.out.rank, x->dtype) : NULL;
+  const Expr *const *xd = layout_plain_dims(ic, &p.data, x->dims), *dims[WINDOW_MAX + 2];
+  dims[p.out.n] = xd[p.data.n];
+  dims[p.out.c] = xd[p.data.c];
   for (uint32_t i = 0; i < p.nd; i++) {
-    const Expr *e = pooled_extent(ic, &p, i, x->dims[p.data.at[i]]);
+    const Expr *e = pooled_extent(ic, &p, i, xd[p.data.at[i]]);
     int64_t v;
     if (expr_const_int(ic->c, e, &v) && v < 0)
       return infer_error(ic, n, C_window, -1, "a window of %lld doesn't fit into axis %u of %s",
                          (long long)p.k[i], p.data.at[i], infer_shape_text(ic, x));
     dims[p.out.at[i]] = e;
   }
-  return sinfo_tensor(ic->c, dims, p.out.ndim, x->dtype);
+  return layout_tensor(ic, &p.out, dims, x->dtype);
 }
 
 static const Expr *least(Context *c, DType d) {
@@ -131,6 +131,7 @@ bool lower_pool(LowerCtx *lc, Node *n) {
   InferCtx ic = {c, lc->m, NULL, lc->arena};
   Pool p;
   if (!read_pool(&ic, n, &p)) return false;
+  if (p.data.nblocks || p.out.nblocks) return te_error(lc, LAYOUT_NOT_COMPILED);
   Buffer *x = te_arg(lc, 0), *raw = x;
   DType d = x->dtype, acc = p.max ? d : te_mean_dtype(d);
   uint32_t ndim;
@@ -178,6 +179,7 @@ bool lower_pool_backward(LowerCtx *lc, Node *n) {
   InferCtx ic = {c, lc->m, NULL, lc->arena};
   Pool p;
   if (!read_pool(&ic, n, &p)) return false;
+  if (p.data.nblocks || p.out.nblocks) return te_error(lc, LAYOUT_NOT_COMPILED);
   Buffer *g = te_arg(lc, 0), *x = te_arg(lc, 1);
   if (g->ndim != p.out.ndim || x->ndim != p.data.ndim) return te_error(lc, "expected rank 4");
   if (!te_need_equal(lc, g->shape[p.out.n], x->shape[p.data.n], "the batches") ||
@@ -264,13 +266,13 @@ const SInfo *infer_adaptive_pool(InferCtx *ic, Node *n) {
   Pool p;
   const Expr *size[WINDOW_MAX];
   if (!read_adaptive(ic, n, &p, size)) return NULL;
-  const SInfo *x = data_arg(ic, n, p.data.ndim);
-  if (!x || !x->dims) return x ? sinfo_tensor_ndim(ic->c, (int32_t)p.out.ndim, x->dtype) : NULL;
-  const Expr *dims[WINDOW_MAX + 2];
-  dims[p.out.n] = x->dims[p.data.n];
-  dims[p.out.c] = x->dims[p.data.c];
-  for (uint32_t i = 0; i < p.nd; i++) dims[p.out.at[i]] = size[i] ? size[i] : x->dims[p.data.at[i]];
-  return sinfo_tensor(ic->c, dims, p.out.ndim, x->dtype);
+  const SInfo *x = data_arg(ic, n, p.data.rank);
+  if (!x || !x->dims) return x ? sinfo_tensor_ndim(ic->c, (int32_t)p.out.rank, x->dtype) : NULL;
+  const Expr *const *xd = layout_plain_dims(ic, &p.data, x->dims), *dims[WINDOW_MAX + 2];
+  dims[p.out.n] = xd[p.data.n];
+  dims[p.out.c] = xd[p.data.c];
+  for (uint32_t i = 0; i < p.nd; i++) dims[p.out.at[i]] = size[i] ? size[i] : xd[p.data.at[i]];
+  return layout_tensor(ic, &p.out, dims, x->dtype);
 }
 
 /* Part o of an axis is [o * dim // size, ceil((o + 1) * dim / size)). */
@@ -290,6 +292,7 @@ bool lower_adaptive_pool(LowerCtx *lc, Node *n) {
   const Expr *size[WINDOW_MAX], *red[WINDOW_MAX], *one = te_i64(lc, 1);
   bool even[WINDOW_MAX];
   if (!read_adaptive(&ic, n, &p, size)) return false;
+  if (p.data.nblocks || p.out.nblocks) return te_error(lc, LAYOUT_NOT_COMPILED);
   Buffer *x = te_arg(lc, 0);
   DType acc = te_mean_dtype(x->dtype);
   uint32_t ndim;
