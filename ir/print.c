@@ -278,6 +278,7 @@ static void print_all(Text *t, const Module *m, Dialect d, const Global **gs, ui
   size_t start = t->n;
   Printer p;
   printer_init(&p, t, d, a);
+  p.as_read = m->as_read;
   int indent = lone ? 0 : 4;
   if (!lone) {
     p.uses_I = true;

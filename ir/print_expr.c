@@ -65,7 +65,7 @@ static bool is_literal(const Expr *e) {
 
 /* Operand i of e, which may be computed on its own terms only. */
 static void print_operand(Printer *p, const Expr *e, uint32_t i, int prec) {
-  if (p->arena && !p->graph && print_is_lazy(e, i) && print_is_big(e->arg[i]))
+  if (p->arena && !p->graph && print_is_lazy(e, i) && print_is_big(p, e->arg[i]))
     print_shared_expr(p, e->arg[i]);
   else
     expr_at(p, e->arg[i], prec);

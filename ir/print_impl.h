@@ -41,6 +41,7 @@ typedef struct {
   Map loops;            /* loop Var* -> Stmt* */
   Map shared;           /* Expr id + 1 -> name that stands for it */
   VEC(const Expr *) shared_list;
+  bool as_read; /* no pass has changed the module */
   bool need_cls, cls_done;
   bool uses_R, uses_T, uses_I; /* for the header comments */
   MetaList consts, tensors;    /* what goes to the metadata section */
@@ -79,7 +80,7 @@ uint32_t print_share(Printer *p, const Expr *const *roots, uint32_t n, int inden
 void print_unshare(Printer *p, uint32_t mark);
 /* The same inside an expression, with T.Let. */
 void print_shared_expr(Printer *p, const Expr *e);
-bool print_is_big(const Expr *e);
+bool print_is_big(const Printer *p, const Expr *e);
 /* Operand i is computed only in some cases, or in the scope of a T.Let. */
 bool print_is_lazy(const Expr *e, uint32_t i);
 

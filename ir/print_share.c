@@ -10,7 +10,9 @@
  */
 #include "ir/print_impl.h"
 
-enum { MANY = 2000 };
+/* What was read is written out in a text already, and keeps its form: only beyond any size that
+ * people or tools write is it shared. */
+enum { MANY = 2000, MANY_READ = 200000 };
 
 static bool is_leaf(const Expr *e) {
   return e->n == 0 || e->kind == EXPR_BROADCAST || e->kind == EXPR_RAMP;
@@ -23,8 +25,8 @@ static void count_tree(const Expr *e, uint32_t *budget) {
   for (uint32_t i = 0; i < e->n && *budget; i++) count_tree(e->arg[i], budget);
 }
 
-bool print_is_big(const Expr *e) {
-  uint32_t budget = MANY;
+bool print_is_big(const Printer *p, const Expr *e) {
+  uint32_t budget = p->as_read ? MANY_READ : MANY;
   count_tree(e, &budget);
   return budget == 0;
 }
@@ -100,7 +102,7 @@ static const char *name_shared(Printer *p, const Expr *e) {
 uint32_t print_share(Printer *p, const Expr *const *roots, uint32_t n, int indent) {
   uint32_t mark = p->shared_list.n;
   bool big = false;
-  for (uint32_t i = 0; i < n && !big; i++) big = roots[i] && print_is_big(roots[i]);
+  for (uint32_t i = 0; i < n && !big; i++) big = roots[i] && print_is_big(p, roots[i]);
   if (!big) return mark;
   Share r;
   region_begin(&r, p, roots, n);
