@@ -2,7 +2,8 @@
  *
  * The last step of scheduling: an ALLOC that is symbolic or larger than STACK_LIMIT becomes a
  * window of one workspace buffer, which the caller allocates (so that the memory planner sees it).
- * Inside a parallel loop each iteration would need its own window: such a loop is made serial.
+ * Inside a parallel loop each thread needs its own: there the allocation stays, on the stack or from
+ * the thread's own workspace.
  */
 #include "passes/loop/loop.h"
 
@@ -16,8 +17,6 @@ typedef struct {
   Map moved;         /* Buffer -> Buffer in the workspace */
   Map by_data;       /* data Var -> Buffer in the workspace */
   VEC(Var *) loops;  /* enclosing loop variables */
-  uint32_t parallel; /* depth */
-  bool in_parallel;  /* a large ALLOC was met below a parallel loop */
 } Lift;
 
 static bool is_large(Lift *l, const Buffer *b) {
@@ -33,12 +32,6 @@ static bool is_large(Lift *l, const Buffer *b) {
   return false;
 }
 
-static bool find_large(const Stmt *s, void *ctx) {
-  Lift *l = ctx;
-  if (s->kind == STMT_ALLOC && is_large(l, s->alloc.buf)) l->in_parallel = true;
-  return true;
-}
-
 /* Pass 1: places each large ALLOC. */
 static Stmt *place(Lift *l, Stmt *s) {
   LoopCtx *lc = l->lc;
@@ -50,12 +43,8 @@ static Stmt *place(Lift *l, Stmt *s) {
     return seq_of(lc->a, &v);
   }
   case STMT_FOR: {
+    if (s->loop.kind == FOR_PARALLEL && lc->pc->target->threads) return s;
     Stmt *r = arena_dup(lc->a, s, sizeof *s);
-    if (s->loop.kind == FOR_PARALLEL) {
-      l->in_parallel = false;
-      stmt_walk(s->loop.body, find_large, l);
-      if (l->in_parallel) r->loop.kind = FOR_SERIAL;
-    }
     vec_push(lc->tmp, &l->loops, s->loop.var);
     r->loop.body = place(l, s->loop.body);
     (void)vec_pop(&l->loops);
