@@ -442,6 +442,11 @@ bool te_lower_node(Module *m, Node *n, Lowered *out) {
   DType d = row_dtype(n);
   if (op->types && dtype_known(d) && !op_takes(op, d))
     return te_error(&lc, "not defined for %s", dtype_name(d));
+  if (te_joins_at_run_time(n)) {
+    if (!te_join_operands(&lc, n)) return false;
+    out->composite = lc.composite;
+    return true;
+  }
   if (!(op->traits & OPT_COMPOSITE)) {
     if (!collect_inputs(&lc) || !check_results(&lc)) return false;
     lc.func = primfunc_create(m, lc.name, n->span);

@@ -149,6 +149,19 @@ const Expr *te_axis_div(Context *c, ExprKind kind, const Expr *at, const Expr *e
   return expr_binary(c, kind, at, extent);
 }
 
+/* ---- composites ---- */
+Node *te_bind(LowerCtx *lc, Node *x) {
+  if (!x || !node_infer(lc->m, NULL, x)) return NULL;
+  node_bind_before(lc->node, x, NULL);
+  return x;
+}
+
+Node *te_make(LowerCtx *lc, OpId op, Node *const *in, uint32_t n) {
+  Node *r = node_create(lc->node->func, op, in, n, lc->node->span);
+  r->attrs = node_new_attrs(lc->node->func, op);
+  return r;
+}
+
 /* ---- elementwise stages ---- */
 static const Expr *prim_value(LowerCtx *lc, uint32_t i) {
   const Expr *e = node_in(lc->node, i)->sinfo->value;

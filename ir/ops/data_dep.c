@@ -11,33 +11,21 @@
 #include <string.h>
 
 /* ---- building blocks of composites ---- */
-static Node *bind(LowerCtx *lc, Node *x) {
-  if (!x || !node_infer(lc->m, NULL, x)) return NULL;
-  node_bind_before(lc->node, x, NULL);
-  return x;
-}
-
-static Node *make(LowerCtx *lc, OpId op, Node *const *in, uint32_t n) {
-  Node *r = node_create(lc->node->func, op, in, n, lc->node->span);
-  r->attrs = node_new_attrs(lc->node->func, op);
-  return r;
-}
-
 static Node *item(LowerCtx *lc, Node *tuple, int64_t i) {
-  return bind(lc, node_tuple_get(lc->node->func, tuple, i, lc->node->span));
+  return te_bind(lc, node_tuple_get(lc->node->func, tuple, i, lc->node->span));
 }
 
 /* New dims with the values of a vector of n numbers, as an R.shape. */
 static Node *shape_from(LowerCtx *lc, Node *counts, uint32_t n, const char *const *names) {
   Func *f = lc->node->func;
-  Node *s = bind(lc, make(lc, OP_tensor_to_shape, &counts, 1));
+  Node *s = te_bind(lc, te_make(lc, OP_tensor_to_shape, &counts, 1));
   if (!s) return NULL;
   const Expr **dims = ARENA_ARRAY(lc->arena, const Expr *, n + 1);
   for (uint32_t i = 0; i < n; i++)
     dims[i] = var_create_dim(lc->c, func_unique_name(f, names[i]))->expr;
   Node *m = node_create(f, OP_MATCH_CAST, &s, 1, lc->node->span);
   m->annot = sinfo_shape(lc->c, dims, n);
-  if (!bind(lc, m)) return NULL;
+  if (!te_bind(lc, m)) return NULL;
   Node *shape = node_shape(f, dims, n, lc->node->span);
   return node_infer(lc->m, NULL, shape) ? shape : NULL;
 }
@@ -45,7 +33,7 @@ static Node *shape_from(LowerCtx *lc, Node *counts, uint32_t n, const char *cons
 /* The first entries along axis 0, as many as `shape` says. */
 static Node *head(LowerCtx *lc, Node *x, Node *shape) {
   Node *in[2] = {x, shape};
-  return bind(lc, make(lc, OP_relaxc_head, in, 2));
+  return te_bind(lc, te_make(lc, OP_relaxc_head, in, 2));
 }
 
 /* ---- relaxc.head ---- */
@@ -81,13 +69,13 @@ const SInfo *infer_nonzero(InferCtx *ic, Node *n) {
 }
 
 bool lower_nonzero(LowerCtx *lc, Node *n) {
-  Node *x = node_in(n, 0), *t = bind(lc, make(lc, OP_relaxc_nonzero_positions, &x, 1));
+  Node *x = node_in(n, 0), *t = te_bind(lc, te_make(lc, OP_relaxc_nonzero_positions, &x, 1));
   Node *pos = t ? item(lc, t, 0) : NULL, *count = pos ? item(lc, t, 1) : NULL;
   static const char *const name = "nonzero";
   Node *shape = count ? shape_from(lc, count, 1, &name) : NULL;
   if (!shape) return false;
   Node *in[3] = {x, pos, shape};
-  Node *r = bind(lc, make(lc, OP_relaxc_nonzero_coordinates, in, 3));
+  Node *r = te_bind(lc, te_make(lc, OP_relaxc_nonzero_coordinates, in, 3));
   if (r) te_composite(lc, r);
   return r != NULL;
 }
@@ -200,10 +188,10 @@ const SInfo *infer_unique(InferCtx *ic, Node *n) {
 }
 
 static Node *groups_of(LowerCtx *lc, Node *x, const Unique *u) {
-  Node *g = make(lc, OP_relaxc_unique_groups, &x, 1);
+  Node *g = te_make(lc, OP_relaxc_unique_groups, &x, 1);
   node_attrs(g, relaxc_unique_groups)->sorted = u->sorted;
   node_attrs(g, relaxc_unique_groups)->axis = u->has_axis ? u->axis : 0;
-  return bind(lc, g);
+  return te_bind(lc, g);
 }
 
 bool lower_unique(LowerCtx *lc, Node *n) {
@@ -214,7 +202,7 @@ bool lower_unique(LowerCtx *lc, Node *n) {
     return te_error(lc, "can't be compiled as the shape of the operand is not known");
   if (!read_unique(&ic, n, x->sinfo, &u)) return false;
   if (x->sinfo->ndim != 1 && !u.has_axis) {
-    x = bind(lc, make(lc, OP_flatten, &x, 1));
+    x = te_bind(lc, te_make(lc, OP_flatten, &x, 1));
     if (!x) return false;
   }
   Node *g = groups_of(lc, x, &u), *part[4];
@@ -225,9 +213,9 @@ bool lower_unique(LowerCtx *lc, Node *n) {
   Node *shape = shape_from(lc, part[3], 1, &name);
   Node *first = shape ? head(lc, part[0], shape) : NULL;
   if (!first) return false;
-  Node *in[2] = {x, first}, *values = make(lc, OP_take, in, 2);
+  Node *in[2] = {x, first}, *values = te_make(lc, OP_take, in, 2);
   node_attrs(values, take)->axis = (OptInt){true, u.has_axis ? u.axis : 0};
-  if (!bind(lc, values)) return false;
+  if (!te_bind(lc, values)) return false;
   uint32_t k = 0;
   out[k++] = values;
   if (u.index) out[k++] = first;
@@ -237,7 +225,7 @@ bool lower_unique(LowerCtx *lc, Node *n) {
     te_composite(lc, values);
     return true;
   }
-  Node *t = bind(lc, node_tuple(n->func, out, k, n->span));
+  Node *t = te_bind(lc, node_tuple(n->func, out, k, n->span));
   if (t) te_composite(lc, t);
   return t != NULL;
 }
@@ -414,11 +402,11 @@ bool lower_dynamic_strided_slice(LowerCtx *lc, Node *n) {
   if (in[0]->sinfo->ndim < 0 || in[0]->sinfo->ndim > TE_MAX_RANK)
     return te_error(lc, "can't be compiled as the rank of the operand is not known");
   uint32_t ndim = (uint32_t)in[0]->sinfo->ndim;
-  Node *len = bind(lc, make(lc, OP_relaxc_slice_lengths, in, 4));
+  Node *len = te_bind(lc, te_make(lc, OP_relaxc_slice_lengths, in, 4));
   const char *names[TE_MAX_RANK];
   for (uint32_t i = 0; i < ndim; i++) names[i] = arena_printf(lc->arena, "slice_%u", i);
   in[4] = len ? shape_from(lc, len, ndim, names) : NULL;
-  Node *r = in[4] ? bind(lc, make(lc, OP_relaxc_slice, in, 5)) : NULL;
+  Node *r = in[4] ? te_bind(lc, te_make(lc, OP_relaxc_slice, in, 5)) : NULL;
   if (r) te_composite(lc, r);
   return r != NULL;
 }

@@ -111,6 +111,15 @@ Stmt *te_index_check(LowerCtx *lc, const Expr *at, const Expr *dim);
  * (ir/ops/sort.c). */
 Buffer *te_sort_order(LowerCtx *lc, Buffer *x, uint32_t axis, bool descending);
 
+/* Building blocks of composites: a new operator without attributes given; a node bound before the
+ * one that is lowered, typed, or NULL after an error. */
+Node *te_make(LowerCtx *lc, OpId op, Node *const *in, uint32_t n);
+Node *te_bind(LowerCtx *lc, Node *x);
+/* An elementwise operator whose operands' shapes are known, but not how they broadcast; and its
+ * composite, which finds out when it runs (ir/ops/broadcast.c). */
+bool te_joins_at_run_time(const Node *n);
+bool te_join_operands(LowerCtx *lc, Node *n);
+
 /* Which axes of a buffer a reduction runs over, and what remains. */
 typedef struct {
   Buffer *x;
