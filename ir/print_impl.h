@@ -41,6 +41,7 @@ typedef struct {
   Map loops;            /* loop Var* -> Stmt* */
   Map shared;           /* Expr id + 1 -> name that stands for it */
   VEC(const Expr *) shared_list;
+  bool s_tir;   /* in a schedulable prim_func */
   bool as_read; /* no pass has changed the module */
   bool need_cls, cls_done;
   bool uses_R, uses_T, uses_I; /* for the header comments */

@@ -91,12 +91,25 @@ static void print_alloc(Printer *p, const char *func, const Buffer *b, const Att
   define_buffer(p, b);
   text_indent(p->t, indent);
   text_printf(p->t, "%s = T.%s(", print_buffer(p, b), func);
-  print_buffer_args(p, b, false, NULL);
+  Buffer args = *b;
+  if (strcmp(func, "alloc_local") == 0 || strcmp(func, "alloc_shared") == 0) args.scope = "global";
+  print_buffer_args(p, &args, false, NULL);
   if (annotations && annotations->n) {
     text_puts(p->t, ", annotations=");
     print_attr(p, annotations);
   }
   text_puts(p->t, ")\n");
+}
+
+/* In a schedulable function T.alloc_buffer may be a block's, T.alloc_local and T.alloc_shared are
+ * statements. */
+static void print_alloc_stmt(Printer *p, const Stmt *s, int indent) {
+  const Buffer *b = s->alloc.buf;
+  bool local = strcmp(b->scope, "local") == 0, shared = strcmp(b->scope, "shared") == 0;
+  const char *func = !p->s_tir || (!local && !shared) ? "alloc_buffer"
+                     : local                          ? "alloc_local"
+                                                      : "alloc_shared";
+  print_alloc(p, func, b, s->alloc.annotations, indent);
 }
 
 /* A pointer variable as text: X.data of the buffer that shows it, or its own name. */
@@ -580,9 +593,7 @@ void print_stmt(Printer *p, const Stmt *s, int indent) {
   case STMT_DEVICE: print_device(p, s, indent); return;
   case STMT_ASSERT: print_assert(p, s, indent); return;
   case STMT_EVAL: print_eval(p, s->eval, indent); return;
-  case STMT_ALLOC:
-    print_alloc(p, "alloc_buffer", s->alloc.buf, s->alloc.annotations, indent);
-    return;
+  case STMT_ALLOC: print_alloc_stmt(p, s, indent); return;
   case STMT_DECL: print_decl(p, s, indent); return;
   case STMT_RETURN:
     text_indent(t, indent);
@@ -741,6 +752,7 @@ void print_primfunc(Printer *p, const PrimFunc *f, int indent) {
   p->graph = false;
   p->uses_T = true;
   p->ctx = f->module ? f->module->ctx : NULL;
+  p->s_tir = f->s_tir;
   VarVec vars = {0};
   uint32_t mark = print_scope_enter(p);
   print_head(p, f, indent);

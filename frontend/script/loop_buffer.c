@@ -349,21 +349,16 @@ Stmt *loop_read_buffer(Sema *s, const Tree *target, const Tree *call, const char
     return NULL;
   }
   bool local = strcmp(name, "alloc_local") == 0, shared = strcmp(name, "alloc_shared") == 0;
-  if ((local || shared) && l->has_blocks) {
-    sema_error(s, call, "T.%s is not supported in a function with blocks", name);
-    bind_buffer(s, target, NULL);
-    return NULL;
-  }
   Buffer *b = loop_buffer(s, target->name, call, 0, target);
   bind_buffer(s, target, b);
   if (!b) return NULL;
-  if (local || shared) {
-    b->scope = b->data->ptr_scope = local ? "local" : "shared";
-    name = "alloc_buffer";
-  }
   Span span = tree_span(s, target);
   bool in_block = strcmp(name, "sblock_alloc_buffer") == 0 ||
                   (strcmp(name, "alloc_buffer") == 0 && l->has_blocks);
+  if (local || shared) { /* a statement, in a function with blocks too */
+    b->scope = b->data->ptr_scope = local ? "local" : "shared";
+    name = "alloc_buffer";
+  }
   if (in_block) {
     if (!l->block) {
       sema_error(s, call, "T.%s needs a function with blocks (s_tir=True)", name);

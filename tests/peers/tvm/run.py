@@ -230,7 +230,7 @@ def main():
                 f"{v} {c}" for (k, v), c in sorted(counts.items()) if k == kind))
     for name, files in sorted(buckets.items(), key=lambda b: -len(b[1]))[:args.limit]:
         print(f"{len(files):5} {name}\n        {os.path.relpath(files[0][0])}: {files[0][1][:400]}")
-        if args.list and args.list in name:
+        if args.list is not None and args.list in name:
             for path, detail in files:
                 print(f"          {path}: {detail[:300]}")
     return 1 if failed else 0
