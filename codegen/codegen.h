@@ -3,6 +3,7 @@
 #define RELAXC_CODEGEN_CODEGEN_H
 
 #include "codegen/target.h"
+#include "ir/base/vec.h"
 #include "ir/module.h"
 
 typedef enum { CODE_OBJECT, CODE_ASM, CODE_LLVM, CODE_BITCODE } CodeKind;
@@ -19,11 +20,19 @@ typedef struct {
   int jobs;             /* -j: never changes a byte of the output */
 } CodegenOptions;
 
-/* Emits the module (scheduled and planned) to memory: *out malloc'd, *size bytes; *weights gets the
- * contents of the external file, malloc'd, or NULL when it isn't needed. Returns false after
- * reporting an error. Deterministic. */
-bool codegen_emit(Module *m, const Target *t, const CodegenOptions *o, char **out, size_t *size,
-                  char **weights, size_t *weights_size);
+/* What is to be written, in order: constants stand in it where they lie, so that hundreds of
+ * megabytes are not copied together. */
+typedef struct {
+  const void *bytes;
+  size_t n;
+} CodePiece;
+typedef VEC(CodePiece) CodePieces;
+
+/* Emits the module (scheduled and planned): the output, and the contents of the external file when
+ * one is needed. The bytes live as long as arena and module. Returns false after reporting an
+ * error. Deterministic. */
+bool codegen_emit(Module *m, const Target *t, const CodegenOptions *o, Arena *a, CodePieces *out,
+                  CodePieces *weights);
 
 /* In-memory compilation for `relaxc run` (ORC). */
 typedef struct Jit Jit;

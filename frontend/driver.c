@@ -35,13 +35,21 @@ Context *driver_begin(const Options *o) {
   return c;
 }
 
-static bool write_bytes(Context *c, const char *path, const void *bytes, size_t n) {
+static bool write_pieces(Context *c, const char *path, const CodePieces *pieces) {
   const char *error;
   Output *out = output_open(c->arena, path, &error);
-  bool ok = out && output_write(out, bytes, n, &error) && output_commit(out, &error);
+  bool ok = out != NULL;
+  for (uint32_t i = 0; ok && i < pieces->n; i++)
+    ok = output_write(out, pieces->at[i].bytes, pieces->at[i].n, &error);
+  ok = ok && output_commit(out, &error);
   if (out && !ok) output_abandon(out);
   if (!ok) diag_error(c->diags, SPAN_NONE, "%s", error);
   return ok;
+}
+
+static bool write_bytes(Context *c, const char *path, const void *bytes, size_t n) {
+  CodePiece piece = {bytes, n};
+  return write_pieces(c, path, &(CodePieces){&piece, 1, 1});
 }
 
 int driver_end(Context *c, const Options *o) {
@@ -94,6 +102,7 @@ static const StrMap *read_weights(Context *c, Module *m, const char *path) {
     const TensorData *t = &w.tensors[i];
     ConstData *d = const_create(m, t->dtype, t->dims, t->ndim, t->data);
     d->name = t->name;
+    d->mapped = weights_is_mapped(&w, t);
     strmap_set(map, t->name, d);
   }
   return map;
@@ -275,21 +284,17 @@ static bool write_code(Context *c, Module *m, const Options *o, const Target *ta
     bool wanted = kinds & BIT(codes[i].emit);
     bool linked = codes[i].emit == EMIT_OBJECT && (kinds & libraries);
     if (!wanted && !linked) continue;
-    char *bytes = NULL, *weights = NULL;
-    size_t size = 0, nweights = 0;
+    CodePieces code = {0}, weights = {0};
     co.kind = codes[i].code;
-    if (!codegen_emit(m, target, &co, &bytes, &size, &weights, &nweights)) return false;
+    if (!codegen_emit(m, target, &co, c->arena, &code, &weights)) return false;
     /* The same for each kind of code: written once. */
-    bool ok = !weights || weights_written || write_bytes(c, co.external, weights, nweights);
+    bool ok = !weights.n || weights_written || write_pieces(c, co.external, &weights);
     weights_written = true;
-    free(weights);
-    ok = ok && (!wanted || write_bytes(c, output_path(c, o, input, codes[i].emit), bytes, size));
+    ok = ok && (!wanted || write_pieces(c, output_path(c, o, input, codes[i].emit), &code));
     if (ok && linked && (kinds & BIT(EMIT_ARCHIVE)))
-      ok = link_archive(c, bytes, size, prefix, output_path(c, o, input, EMIT_ARCHIVE));
+      ok = link_archive(c, &code, prefix, output_path(c, o, input, EMIT_ARCHIVE));
     if (ok && linked && (kinds & BIT(EMIT_SHARED)))
-      ok = link_shared(c, bytes, size, prefix, target->threads,
-                       output_path(c, o, input, EMIT_SHARED));
-    free(bytes);
+      ok = link_shared(c, &code, prefix, target->threads, output_path(c, o, input, EMIT_SHARED));
     if (!ok) return false;
   }
   return true;

@@ -16,7 +16,6 @@
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -38,14 +37,22 @@ static bool tempdir_make(Arena *a, TempDir *t, const char **error) {
   return false;
 }
 
-static const char *tempdir_write(TempDir *t, const char *name, const void *bytes, size_t n,
-                                 const char **error) {
+static const char *tempdir_put(TempDir *t, const char *name, const CodePieces *pieces,
+                               const char **error) {
   const char *path = arena_printf(t->arena, "%s/%s", t->dir, name);
   Output *o = output_open(t->arena, path, error);
-  if (!o) return NULL;
-  if (output_write(o, bytes, n, error) && output_commit(o, error)) return path;
-  output_abandon(o);
+  bool ok = o != NULL;
+  for (uint32_t i = 0; ok && i < pieces->n; i++)
+    ok = output_write(o, pieces->at[i].bytes, pieces->at[i].n, error);
+  if (ok && output_commit(o, error)) return path;
+  if (o) output_abandon(o);
   return NULL;
+}
+
+static const char *tempdir_write(TempDir *t, const char *name, const void *bytes, size_t n,
+                                 const char **error) {
+  CodePiece piece = {bytes, n};
+  return tempdir_put(t, name, &(CodePieces){&piece, 1, 1}, error);
 }
 
 static void tempdir_remove(TempDir *t, const char *const *names, size_t n) {
@@ -66,22 +73,32 @@ static int run_tool(const char *const *argv) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
 }
 
+/* Copies what `fd` gives in pieces: a library may be as large as its weights. */
+static bool copy_file(Arena *a, int fd, const char *from, Output *o, const char **error) {
+  enum { PIECE = 1 << 20 };
+  char *buffer = arena_alloc(a, PIECE);
+  for (;;) {
+    ssize_t got = read(fd, buffer, PIECE);
+    if (got < 0 && errno == EINTR) continue;
+    if (got == 0) return true;
+    if (got < 0) {
+      *error = arena_printf(a, "can't read '%s': %s", from, strerror(errno));
+      return false;
+    }
+    if (!output_write(o, buffer, (uint64_t)got, error)) return false;
+  }
+}
+
 /* The contents of a file that a tool wrote become the output. */
 static bool move_file(Arena *a, const char *from, const char *output, const char **error) {
   int fd = open(from, O_RDONLY | O_CLOEXEC);
-  struct stat st;
-  char *bytes = NULL;
-  if (fd >= 0 && fstat(fd, &st) == 0) {
-    bytes = arena_alloc(a, (size_t)st.st_size);
-    ssize_t got = 0, k = 0;
-    while (got < st.st_size && (k = read(fd, bytes + got, (size_t)(st.st_size - got))) > 0)
-      got += k;
-    if (k < 0 || got < st.st_size) bytes = NULL;
+  if (fd < 0) {
+    *error = arena_printf(a, "can't read '%s': %s", from, strerror(errno));
+    return false;
   }
-  if (fd >= 0) (void)close(fd);
-  if (!bytes) *error = arena_printf(a, "can't read '%s': %s", from, strerror(errno));
-  Output *o = bytes ? output_open(a, output, error) : NULL;
-  bool ok = o && output_write(o, bytes, (uint64_t)st.st_size, error) && output_commit(o, error);
+  Output *o = output_open(a, output, error);
+  bool ok = o && copy_file(a, fd, from, o, error) && output_commit(o, error);
+  (void)close(fd);
   if (o && !ok) output_abandon(o);
   return ok;
 }
@@ -109,14 +126,13 @@ bool draw_svg(Context *c, const char *text, size_t size, const char *output) {
   return ok;
 }
 
-bool link_archive(Context *c, const char *object, size_t size, const char *prefix,
-                  const char *output) {
+bool link_archive(Context *c, const CodePieces *object, const char *prefix, const char *output) {
   Arena *a = c->arena;
   TempDir dir = {0};
   const char *error = NULL, *member = arena_printf(a, "%s.o", prefix);
   bool ok = false;
   const char *file =
-      tempdir_make(a, &dir, &error) ? tempdir_write(&dir, member, object, size, &error) : NULL;
+      tempdir_make(a, &dir, &error) ? tempdir_put(&dir, member, object, &error) : NULL;
   if (file) {
     const char *archive = arena_printf(a, "%s/out.a", dir.dir);
     const char *argv[] = {"ar", "rcsD", archive, file, NULL};
@@ -177,7 +193,7 @@ static const char *const *linker_words(Arena *a, const char *linker, bool driver
   return words.at;
 }
 
-bool link_shared(Context *c, const char *object, size_t size, const char *prefix, bool threads,
+bool link_shared(Context *c, const CodePieces *object, const char *prefix, bool threads,
                  const char *output) {
   Arena *a = c->arena;
   TempDir dir = {0};
@@ -189,7 +205,7 @@ bool link_shared(Context *c, const char *object, size_t size, const char *prefix
   if (threads && !runtime) {
     error = "the runtime library librelaxrt.a is not beside the compiler";
   } else if (tempdir_make(a, &dir, &error)) {
-    file = tempdir_write(&dir, "model.o", object, size, &error);
+    file = tempdir_put(&dir, "model.o", object, &error);
     if (file) map = tempdir_write(&dir, "exports.map", script, strlen(script), &error);
   }
   Output *o = map ? output_open(a, output, &error) : NULL;

@@ -2,14 +2,13 @@
 #ifndef RELAXC_FRONTEND_LINK_H
 #define RELAXC_FRONTEND_LINK_H
 
-#include "ir/context.h"
+#include "codegen/codegen.h"
 
 /* Writes a static library of one object. False after reporting an error. */
-bool link_archive(Context *c, const char *object, size_t size, const char *prefix,
-                  const char *output);
+bool link_archive(Context *c, const CodePieces *object, const char *prefix, const char *output);
 /* Writes a shared library: the object and, with `threads`, the runtime library found beside the
  * compiler. Exports <prefix>_* and rx_* only. */
-bool link_shared(Context *c, const char *object, size_t size, const char *prefix, bool threads,
+bool link_shared(Context *c, const CodePieces *object, const char *prefix, bool threads,
                  const char *output);
 
 /* Draws Graphviz text through the program 'dot'. False after reporting an error. */

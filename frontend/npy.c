@@ -268,7 +268,7 @@ bool npy_parse(Arena *a, const void *bytes, uint64_t size, TensorData *out, cons
 bool npy_read(Arena *a, const char *path, TensorData *out, const char **error) {
   const void *bytes;
   uint64_t size;
-  if (!file_load(a, path, &bytes, &size, error)) return false;
+  if (!file_load(a, path, &bytes, &size, NULL, error)) return false;
   if (npy_parse(a, bytes, size, out, error)) return true;
   *error = arena_printf(a, "'%s': %s", path, *error);
   return false;
@@ -406,7 +406,9 @@ static bool read_all(Arena *a, int fd, const void **bytes, uint64_t *size) {
   return true;
 }
 
-bool file_load(Arena *a, const char *path, const void **bytes, uint64_t *size, const char **error) {
+bool file_load(Arena *a, const char *path, const void **bytes, uint64_t *size, bool *mapped,
+               const char **error) {
+  if (mapped) *mapped = false;
   bool standard = strcmp(path, "-") == 0, ok = false;
   int fd = standard ? 0 : open(path, O_RDONLY | O_CLOEXEC);
   struct stat st;
@@ -415,6 +417,7 @@ bool file_load(Arena *a, const char *path, const void **bytes, uint64_t *size, c
     if (S_ISREG(st.st_mode) && st.st_size > 0 && !standard) {
       void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
       ok = p != MAP_FAILED;
+      if (mapped) *mapped = ok;
       *bytes = p;
       *size = (uint64_t)st.st_size;
     } else {

@@ -40,7 +40,8 @@ bool npy_write(Arena *a, const char *path, const TensorData *x, const char **err
 bool npz_write(Arena *a, const char *path, const TensorData *x, uint32_t n, const char **error);
 
 /* A whole file's bytes: mapped where it is a regular file (and kept until the process ends), else
- * read. */
-bool file_load(Arena *a, const char *path, const void **bytes, uint64_t *size, const char **error);
+ * read. `mapped`, which may be NULL, says which. */
+bool file_load(Arena *a, const char *path, const void **bytes, uint64_t *size, bool *mapped,
+               const char **error);
 
 #endif

@@ -75,7 +75,7 @@ static bool push_file(Parser *p, const char *path, int depth) {
   uint64_t size;
   const char *error;
   if (depth > 10) return wrong("response files nest too deeply: '@%s'", path);
-  if (!file_load(p->arena, path, &bytes, &size, &error)) return wrong("response file %s", error);
+  if (!file_load(p->arena, path, &bytes, &size, NULL, &error)) return wrong("response file %s", error);
   const char *s = bytes, *end = s + size;
   Text word = {0};
   bool ok = true, inside = false;

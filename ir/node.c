@@ -199,6 +199,12 @@ ConstData *const_create(Module *m, DType d, const int64_t *dims, int32_t ndim, c
   return k;
 }
 
+void *const_alloc(Module *m, size_t n) {
+  enum { ALIGN = 64 };
+  uintptr_t p = (uintptr_t)arena_alloc(m->arena, n + ALIGN);
+  return (void *)((p + ALIGN - 1) / ALIGN * ALIGN);
+}
+
 ConstData *const_scalar(Module *m, DType d, double v, int64_t i) {
   void *bytes = arena_alloc(m->arena, dtype_bytes(d));
   if (dtype_is_float(d))

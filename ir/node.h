@@ -32,6 +32,7 @@ typedef struct ConstData {
   const void *bytes; /* compact, row-major, little endian */
   size_t size;
   const char *name; /* the bound parameter's name, or NULL */
+  bool mapped;      /* the bytes lie in a mapped file: pages_forget may be said of them */
   uint32_t id;      /* dense per module: identity */
 } ConstData;
 
@@ -151,6 +152,8 @@ Node *node_global(Func *f, const char *name,
                   Span s); /* struct info from the module's function, if there */
 ConstData *const_create(struct Module *m, DType d, const int64_t *dims, int32_t ndim,
                         const void *bytes);
+/* Zeroed memory for a constant's bytes, aligned as vector code likes it. */
+void *const_alloc(struct Module *m, size_t n);
 ConstData *const_scalar(struct Module *m, DType d, double v,
                         int64_t i); /* i for integers, v for floats */
 /* Attributes of op `op` with their defaults, in the module arena. */

@@ -186,6 +186,10 @@ typedef struct {
 } RxWeightsFile;
 int rx_weights_map(const RxWeightsFile *file, void **slot, const void **data);
 uint64_t rx_weights_hash(const void *data, uint64_t size);
+/* The same hash piece by piece: lanes begin as {1, 2, 3, 4}, each piece and so the whole has a
+ * multiple of 32 bytes. */
+void rx_weights_hash_add(uint64_t lanes[4], const void *data, uint64_t size);
+uint64_t rx_weights_hash_end(uint64_t lanes[4], uint64_t size);
 
 /* R.print writes a line to standard output and returns 0. R.assert_op that failed puts its words in
  * the message and returns RX_ERR_MATCH. The format has {} or {2} for a value, {{ and }} for braces;

@@ -36,15 +36,28 @@ static uint64_t load64(const unsigned char *p) {
 
 /* Four independent lanes of 8 bytes, so that the multiplications overlap; the same value on every
  * host. Finds damage and mix-ups, no defence against an attacker. */
-uint64_t rx_weights_hash(const void *data, uint64_t size) {
+void rx_weights_hash_add(uint64_t lanes[4], const void *data, uint64_t size) {
   const unsigned char *p = data;
-  uint64_t lane[4] = {1, 2, 3, 4}, n = size;
-  for (; n >= 32; n -= 32, p += 32)
-    for (int i = 0; i < 4; i++) lane[i] = mix(lane[i], load64(p + 8 * i));
+  for (uint64_t n = size; n >= 32; n -= 32, p += 32)
+    for (int i = 0; i < 4; i++) lanes[i] = mix(lanes[i], load64(p + 8 * i));
+}
+
+/* The rest of fewer than 32 bytes, which zeros fill up, ends it. */
+static uint64_t hash_end(uint64_t lanes[4], const void *rest, uint64_t size) {
   unsigned char tail[32] = {0};
-  if (n) memcpy(tail, p, (size_t)n);
-  for (int i = 0; i < 4; i++) lane[i] = mix(lane[i], load64(tail + 8 * i));
-  return mix(mix(mix(mix(size, lane[0]), lane[1]), lane[2]), lane[3]);
+  if (size % 32) memcpy(tail, rest, (size_t)(size % 32));
+  rx_weights_hash_add(lanes, tail, 32);
+  return mix(mix(mix(mix(size, lanes[0]), lanes[1]), lanes[2]), lanes[3]);
+}
+
+uint64_t rx_weights_hash_end(uint64_t lanes[4], uint64_t size) {
+  return hash_end(lanes, NULL, size);
+}
+
+uint64_t rx_weights_hash(const void *data, uint64_t size) {
+  uint64_t lanes[4] = {1, 2, 3, 4};
+  rx_weights_hash_add(lanes, data, size);
+  return hash_end(lanes, (const char *)data + size / 32 * 32, size);
 }
 
 static int open_file(const char *path, char *used, size_t room) {

@@ -65,14 +65,18 @@ typedef struct Cg {
   LLVMContextRef lc;
   LLVMModuleRef mod;
   LLVMTypeRef void_t, i1, i8, i16, i32, i64, f16, f32, f64, ptr;
-  Map kernels;                             /* PrimFunc* -> Kernel* */
-  VEC(Kernel *) by_order;                  /* distinct kernels, for de-duplication */
-  VEC(Kernel *) todo;                      /* declared, not yet defined */
-  StrMap strings;                          /* text -> global */
-  Map consts;                              /* ConstData* -> global */
+  Map kernels;                 /* PrimFunc* -> Kernel* */
+  VEC(Kernel *) by_order;      /* distinct kernels, for de-duplication */
+  VEC(Kernel *) todo;          /* declared, not yet defined */
+  StrMap strings;              /* text -> global */
+  Map consts;                  /* ConstData* -> global */
+  Map canonical, samples;      /* weights.c: equal constants */
+  Map places;                  /* ConstData* -> place in the pool + 1 */
+  VEC(const ConstData *) pool; /* large constants, in order */
+  uint64_t pool_size;
+  LLVMValueRef pool_start;                 /* the pool's symbol, when it is used */
   Map hosts;                               /* Func* -> Host* (graph.c) */
   LLVMValueRef variant_slot, variant_pick; /* module.c: lazy choice of the variant */
-  Text weights;                            /* what goes to the external file, if there is one */
   LLVMValueRef weights_file, weights_slot;
   LLVMDIBuilderRef di;
   LLVMMetadataRef di_file, di_unit;
@@ -319,7 +323,6 @@ void prim_host_define(Cg *cg, Host *h);
 void host_define_bytes(Cg *cg, Host *h, const Dim *total);
 Host *host_get(Cg *cg, const Func *f);
 void host_define_all(Cg *cg);
-LLVMValueRef const_global(Cg *cg, const ConstData *d);
 /* The value of d with overflow checks: ors i1 flags into *bad. Variables as fn binds them. */
 LLVMValueRef dim_checked(Fn *fn, const Dim *d, LLVMValueRef *bad);
 /* Elements times bytes of a tensor type with known dims, as a Dim. */
@@ -332,8 +335,12 @@ void cg_memcpy(Cg *cg, LLVMBuilderRef b, LLVMValueRef to, LLVMValueRef from, LLV
 /* Fails with ST_MEMORY when p is NULL (the runtime has set the message). */
 void fn_check_memory(Fn *fn, LLVMValueRef p);
 void entry_emit_all(Cg *cg);
-/* external.c: describes the weights file; all functions are emitted. */
-void external_close(Cg *cg);
+/* weights.c: describes the weights file; all functions are emitted. */
+void weights_close(Cg *cg);
+/* The bytes of the pool, in order. */
+void weights_pieces(const Cg *cg, Arena *a, CodePieces *out);
+/* The symbol at the pool's start in an object. */
+const char *weights_symbol(Cg *cg);
 /* The index (i32) of the variant of this processor. */
 LLVMValueRef variant_index(Cg *cg, LLVMBuilderRef b);
 /* Fills the LLVM module with entries and functions; kernels are declared only. False after errors.

@@ -1,4 +1,5 @@
 /* Objects, assembly, LLVM text and bitcode in memory; compilation in this process through ORC. */
+#include "codegen/elf.h"
 #include "codegen/llvm/partition.h"
 
 #include <llvm-c/BitWriter.h>
@@ -6,6 +7,9 @@
 #include <llvm-c/LLJITUtils.h>
 #include <llvm-c/Orc.h>
 #include <stdlib.h>
+
+/* Code reaches its constants by offsets of 32 bits; the rest is for the program around it. */
+#define MAX_POOL ((uint64_t)3 << 29)
 
 /* The runtime's functions that generated code calls, linked into this process; the header is not
  * this layer's to include (relaxrt.h has their contracts). */
@@ -23,13 +27,6 @@ extern int rx_assert_failed(const char *format, void *const *values, int32_t n);
 extern int64_t rx_profile_begin(void);
 extern void rx_profile_end(const char *function, const char *kernel, int64_t begin);
 
-static char *copy_out(const char *p, size_t n) {
-  char *s = xmalloc(n + 1);
-  memcpy(s, p, n);
-  s[n] = 0;
-  return s;
-}
-
 static LLVMMemoryBufferRef emit_machine(Cg *cg, LLVMTargetMachineRef machine,
                                         LLVMCodeGenFileType type) {
   LLVMMemoryBufferRef buf = NULL;
@@ -42,8 +39,34 @@ static LLVMMemoryBufferRef emit_machine(Cg *cg, LLVMTargetMachineRef machine,
   return buf;
 }
 
-bool codegen_emit(Module *m, const Target *t, const CodegenOptions *o, char **out, size_t *size,
-                  char **weights, size_t *weights_size) {
+/* The object with the pool of constants behind it. */
+static bool add_pool(Cg *cg, Arena *a, CodePieces *out) {
+  if (!cg->pool_start) return true;
+  if (cg->pool_size > MAX_POOL) {
+    cg_error(cg, SPAN_NONE,
+             "%llu bytes of constants are too many for one object; --weights-mode=external puts "
+             "them into a file",
+             (unsigned long long)cg->pool_size);
+    return false;
+  }
+  const char *head;
+  size_t n;
+  if (!elf_add_data(a, out->at[0].bytes, out->at[0].n, weights_symbol(cg), ".rodata.weights",
+                    cg->pool_size, &head, &n))
+    bug("LLVM's object takes no section for the constants");
+  out->at[0] = (CodePiece){head, n};
+  weights_pieces(cg, a, out);
+  return true;
+}
+
+static void take_buffer(Arena *a, LLVMMemoryBufferRef buf, CodePieces *out) {
+  size_t n = LLVMGetBufferSize(buf);
+  vec_push(a, out, ((CodePiece){arena_dup(a, LLVMGetBufferStart(buf), n), n}));
+  LLVMDisposeMemoryBuffer(buf);
+}
+
+bool codegen_emit(Module *m, const Target *t, const CodegenOptions *o, Arena *a, CodePieces *out,
+                  CodePieces *weights) {
   Cg cg;
   LLVMTargetMachineRef machine = cg_machine(t, o, false);
   cg_init(&cg, m, t, o, false);
@@ -52,33 +75,31 @@ bool codegen_emit(Module *m, const Target *t, const CodegenOptions *o, char **ou
   uint32_t parts = ok ? partition_count(&cg) : 0;
   LLVMMemoryBufferRef buf = NULL;
   if (parts) {
+    char *bytes = NULL;
+    size_t size = 0;
     debug_end(&cg);
-    ok = partition_emit(&cg, machine, parts, out, size);
+    ok = partition_emit(&cg, machine, parts, &bytes, &size);
+    if (ok) vec_push(a, out, ((CodePiece){arena_dup(a, bytes, size), size}));
+    free(bytes);
   } else if (ok && (ok = cg_build_kernels(&cg))) {
     switch (o->kind) {
     case CODE_OBJECT: buf = emit_machine(&cg, machine, LLVMObjectFile); break;
     case CODE_ASM: buf = emit_machine(&cg, machine, LLVMAssemblyFile); break;
     case CODE_LLVM: {
       char *text = LLVMPrintModuleToString(cg.mod);
-      *size = strlen(text);
-      *out = copy_out(text, *size);
+      size_t n = strlen(text);
+      vec_push(a, out, ((CodePiece){arena_dup(a, text, n), n}));
       LLVMDisposeMessage(text);
       break;
     }
     case CODE_BITCODE: buf = LLVMWriteBitcodeToMemoryBuffer(cg.mod); break;
     }
+    if (buf) take_buffer(a, buf, out);
   }
-  ok = ok && !cg.failed;
-  *weights_size = cg.weights.n;
-  *weights = cg.weights.n ? cg.weights.s : NULL;
-  if (*weights) cg.weights = (Text){0};
-  cg_dispose(&cg); /* before the copy: constants may be large */
+  ok = ok && !cg.failed && add_pool(&cg, a, out);
+  if (cg.weights_file) weights_pieces(&cg, a, weights);
+  cg_dispose(&cg);
   LLVMDisposeTargetMachine(machine);
-  if (buf) {
-    *size = LLVMGetBufferSize(buf);
-    *out = copy_out(LLVMGetBufferStart(buf), *size);
-    LLVMDisposeMemoryBuffer(buf);
-  }
   return ok;
 }
 

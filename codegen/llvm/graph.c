@@ -183,20 +183,6 @@ LLVMValueRef dim_checked(Fn *fn, const Dim *d, LLVMValueRef *bad) {
   return sum;
 }
 
-LLVMValueRef const_global(Cg *cg, const ConstData *d) {
-  LLVMValueRef g = map_getp(&cg->consts, d);
-  if (g) return g;
-  LLVMValueRef init = d->size ? LLVMConstDataArray(cg->i8, d->bytes, d->size)
-                              : LLVMConstNull(LLVMArrayType2(cg->i8, 1));
-  g = LLVMAddGlobal(cg->mod, LLVMTypeOf(init), arena_printf(cg->arena, "const.%u", d->id));
-  LLVMSetInitializer(g, init);
-  LLVMSetGlobalConstant(g, true);
-  LLVMSetLinkage(g, LLVMInternalLinkage);
-  LLVMSetAlignment(g, 64);
-  map_setp(&cg->consts, d, g);
-  return g;
-}
-
 /* ---- values ---- */
 
 static GVal *gval(Graph *g, const SInfo *si) {
@@ -599,9 +585,7 @@ static GVal *emit_node(Graph *g, Node *n) {
   if (graph_calls(n)) return graph_call(g, n);
   if (node_op(n)->traits & OPT_MEMORY) return memory_node(g, n);
   switch (n->op) {
-  case OP_CONST:
-    v->ptr = external_wants(cg, n->data) ? external_const(g, n->data) : const_global(cg, n->data);
-    return v;
+  case OP_CONST: v->ptr = const_address(g, n->data); return v;
   case OP_SHAPE_EXPR:
     v->dims = ARENA_ARRAY(g->arena, LLVMValueRef, n->shape.n ? n->shape.n : 1);
     for (uint32_t i = 0; i < n->shape.n; i++) v->dims[i] = fn_index(fn, n->shape.at[i]);
@@ -781,7 +765,7 @@ static void host_define(Cg *cg, Host *h) {
   g.total = dim_const(cg->c, 0);
   GVals args = {0}, results = {0};
   bind_arguments(&g, &args);
-  external_open(&g);
+  weights_open(&g);
   for (uint32_t i = 0; i < h->nouts; i++)
     if (!h->outs[i].dynamic) set_dest(&g, func_result(h->f), i, (int32_t)i, NULL);
   emit_seq(&g, &h->f->body);

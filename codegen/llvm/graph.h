@@ -47,9 +47,8 @@ void gval_copy(Graph *g, GVal *v, LLVMValueRef to);
 GVal *graph_call(Graph *g, Node *n);
 bool graph_calls(const Node *n);
 GVal *graph_message(Graph *g, Node *n); /* R.print, R.assert_op */
-/* external.c: constants in a file of their own. */
-bool external_wants(const Cg *cg, const ConstData *d);
-void external_open(Graph *g); /* at a function's start */
-LLVMValueRef external_const(Graph *g, const ConstData *d);
+/* weights.c */
+void weights_open(Graph *g); /* at a function's start */
+LLVMValueRef const_address(Graph *g, const ConstData *d);
 
 #endif

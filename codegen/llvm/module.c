@@ -68,6 +68,9 @@ void cg_init(Cg *cg, Module *m, const Target *t, const CodegenOptions *o, bool j
   cg->ptr = LLVMPointerTypeInContext(cg->lc, 0);
   map_init(&cg->kernels, cg->arena);
   map_init(&cg->consts, cg->arena);
+  map_init(&cg->canonical, cg->arena);
+  map_init(&cg->samples, cg->arena);
+  map_init(&cg->places, cg->arena);
   map_init(&cg->hosts, cg->arena);
   strmap_init(&cg->strings, cg->arena);
 }
@@ -75,7 +78,6 @@ void cg_init(Cg *cg, Module *m, const Target *t, const CodegenOptions *o, bool j
 void cg_dispose(Cg *cg) {
   if (cg->mod) LLVMDisposeModule(cg->mod);
   if (cg->lc) LLVMContextDispose(cg->lc);
-  text_free(&cg->weights);
   arena_free(cg->arena);
 }
 
@@ -197,7 +199,7 @@ bool cg_build_hosts(Cg *cg) {
   debug_begin(cg);
   entry_emit_all(cg);
   host_define_all(cg);
-  external_close(cg);
+  weights_close(cg);
   return !cg->failed;
 }
 

@@ -14,7 +14,9 @@ typedef struct {
   const char *path;
   TensorData *tensors; /* in the file's order (safetensors: that of the header) */
   uint32_t n;
-  StrMap index; /* name -> TensorData* */
+  StrMap index;       /* name -> TensorData* */
+  const void *mapped; /* the file, when it is mapped */
+  uint64_t mapped_size;
 } Weights;
 
 /* Reads a file; its kind is told by its contents. Tensors of a .safetensors file point into the
@@ -26,6 +28,8 @@ bool safetensors_parse(Arena *a, const char *path, const void *bytes, uint64_t s
                        const char **error);
 bool npz_parse(Arena *a, const char *path, const void *bytes, uint64_t size, Weights *out,
                const char **error);
+/* Does the tensor's data lie in the mapped file? */
+bool weights_is_mapped(const Weights *w, const TensorData *t);
 /* NULL when there is none of that name. */
 const TensorData *weights_find(const Weights *w, const char *name);
 

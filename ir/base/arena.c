@@ -5,11 +5,14 @@
  * AddressSanitizer the unused part of a block is poisoned and each object gets a red zone, so that
  * an overrun inside an arena is found as one outside would be.
  */
+#define _GNU_SOURCE
 #include "ir/base/arena.h"
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #ifdef __SANITIZE_ADDRESS__
 #define ARENA_ASAN 1
@@ -179,6 +182,12 @@ char *arena_printf(Arena *a, const char *fmt, ...) {
   vsnprintf(s, (size_t)n + 1, fmt, ap);
   va_end(ap);
   return s;
+}
+
+void pages_forget(const void *p, size_t n) {
+  const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+  uintptr_t begin = ((uintptr_t)p + page - 1) / page * page, end = ((uintptr_t)p + n) / page * page;
+  if (begin < end) (void)madvise((void *)begin, end - begin, MADV_DONTNEED);
 }
 
 size_t arena_used(const Arena *a) {

@@ -25,6 +25,9 @@ void *arena_dup(Arena *a, const void *p, size_t size);
 /* Copy of `n` characters, NUL-terminated. */
 char *arena_strndup(Arena *a, const char *s, size_t n);
 char *arena_printf(Arena *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* The pages that lie wholly in n bytes of a mapped file that nobody changes: the system may have
+ * them back, and reads them again when they are asked for. */
+void pages_forget(const void *p, size_t n);
 /* Bytes handed out so far (for --time-passes and tests). */
 size_t arena_used(const Arena *a);
 

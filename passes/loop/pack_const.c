@@ -169,7 +169,7 @@ static ConstData *pack_data(PassCtx *pc, const ConstData *d, const Packing *p) {
   size_t elem = dtype_bytes(d->dtype);
   int64_t panels = (p->n + p->width - 1) / p->width;
   int64_t dims[] = {panels, p->total, p->width};
-  char *out = arena_calloc(pc->m->arena, (size_t)(panels * p->total) * p->width, elem);
+  char *out = const_alloc(pc->m, (size_t)(panels * p->total) * p->width * elem);
   const char *in = d->bytes;
   for (int64_t k = 0; k < p->total; k++) {
     int64_t off = p->base, rest = k;
@@ -184,6 +184,7 @@ static ConstData *pack_data(PassCtx *pc, const ConstData *d, const Packing *p) {
   }
   ConstData *r = const_create(pc->m, d->dtype, dims, 3, out);
   r->name = d->name;
+  if (d->mapped) pages_forget(d->bytes, d->size); /* two copies of all weights are too many */
   return r;
 }
 

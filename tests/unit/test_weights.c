@@ -145,7 +145,7 @@ static void test_npy_write(void **state) {
   assert_memory_equal(back.data, x, sizeof x);
   const void *bytes;
   uint64_t size;
-  assert_true(file_load(arena, path, &bytes, &size, &error));
+  assert_true(file_load(arena, path, &bytes, &size, NULL, &error));
   /* numpy.save writes these bytes: data at 128, the header padded with blanks. */
   assert_int_equal(size, 128 + sizeof x);
   assert_memory_equal(
@@ -275,7 +275,7 @@ static void test_safetensors_bad(void **state) {
 static void read_file(const char *path, char **bytes, uint64_t *size) {
   const void *p;
   const char *error;
-  assert_true(file_load(arena, path, &p, size, &error));
+  assert_true(file_load(arena, path, &p, size, NULL, &error));
   *bytes = malloc(*size);
   assert_non_null(*bytes);
   memcpy(*bytes, p, *size);
