@@ -2,7 +2,8 @@
  *
  * A convolution is a padding stage, where needed, and one block out = out + data * weight whose sum
  * runs over input channel and window; from its index maps the scheduler recognises the contraction.
- * The transposed one first spreads the data (zeros between the elements), and then is an ordinary
+ * The transposed one is an ordinary one for each residue of the position by the stride; with groups
+ * or dilation it first spreads the data (zeros between the elements), and then is an ordinary
  * convolution with the kernel reversed. float16 and bfloat16 sum in float32. */
 #include "ir/ops/window.h"
 
@@ -254,6 +255,119 @@ static Buffer *spread(LowerCtx *lc, Buffer *x, Buffer *w, const Conv *v) {
   return te_spatial_end(lc, expr_if_then_else(c, inside, value, expr_lit(c, x->dtype, 0)));
 }
 
+/* A stride without dilation: results o with one residue r of o + before are an ordinary convolution
+ * of the data, by every stride-th element of the kernel, k = r + stride * j. */
+typedef struct {
+  int64_t taps[WINDOW_MAX];      /* j runs up to this */
+  const Expr *first[WINDOW_MAX]; /* of the quotients (o + before) / stride */
+  const Expr *count[WINDOW_MAX];
+} Residues;
+
+static bool find_residues(LowerCtx *lc, const Buffer *w, const Conv *v, Residues *r) {
+  Context *c = lc->c;
+  uint32_t ndim;
+  const Expr *const *out = te_result_shape(lc, 0, &ndim);
+  bool strided = false;
+  for (uint32_t i = 0; i < v->nd; i++) {
+    int64_t k, s = v->w.stride[i];
+    if (v->groups != 1 || v->w.dilation[i] != 1 || v->w.before[i] < 0 ||
+        !expr_const_int(c, w->shape[v->kernel.at[i]], &k) || k <= 0)
+      return false;
+    strided |= s > 1;
+    r->taps[i] = (k + s - 1) / s;
+    r->first[i] = te_i64(lc, v->w.before[i] / s);
+    const Expr *last = SUB(ADD(out[v->out.at[i]], te_i64(lc, v->w.before[i])), te_i64(lc, 1));
+    last = expr_floordiv(c, last, te_i64(lc, s));
+    r->count[i] = expr_simplify(c, ADD(SUB(last, r->first[i]), te_i64(lc, 1)));
+  }
+  return strided;
+}
+
+/* The data from element first - (taps - 1) on, zeros where there is none. */
+static Buffer *pad_for_residues(LowerCtx *lc, Buffer *x, const Conv *v, const Residues *r) {
+  Context *c = lc->c;
+  const Expr *shape[WINDOW_MAX + 2], *idx[WINDOW_MAX + 2], *inside = expr_bool(c, true);
+  bool same = true;
+  for (uint32_t i = 0; i < x->ndim; i++) shape[i] = x->shape[i];
+  for (uint32_t i = 0; i < v->nd; i++) {
+    uint32_t at = v->data.at[i];
+    shape[at] = expr_simplify(c, ADD(r->count[i], te_i64(lc, r->taps[i] - 1)));
+    same &= r->taps[i] == 1 && expr_is_int(r->first[i], 0) &&
+            expr_proved_eq(c, shape[at], x->shape[at]);
+  }
+  if (same) return x;
+  te_spatial_begin(lc, "data_pad", shape, x->ndim, x->dtype);
+  for (uint32_t i = 0; i < x->ndim; i++) idx[i] = lc->ax[i];
+  for (uint32_t i = 0; i < v->nd; i++) {
+    uint32_t at = v->data.at[i];
+    const Expr *from = SUB(r->first[i], te_i64(lc, r->taps[i] - 1));
+    idx[at] = expr_simplify(c, ADD(lc->ax[at], from));
+    inside = AND(inside, AND(GE(idx[at], te_i64(lc, 0)), LT(idx[at], x->shape[at])));
+  }
+  return te_spatial_end(
+      lc, expr_if_then_else(c, inside, te_load(lc, x, idx), expr_lit(c, x->dtype, 0)));
+}
+
+/* The kernel with zeros at its end, so that stride divides its size. */
+static Buffer *pad_kernel(LowerCtx *lc, Buffer *w, const Conv *v, const Residues *r) {
+  Context *c = lc->c;
+  const Expr *shape[WINDOW_MAX + 2], *inside = expr_bool(c, true);
+  bool same = true;
+  for (uint32_t i = 0; i < w->ndim; i++) shape[i] = w->shape[i];
+  for (uint32_t i = 0; i < v->nd; i++) {
+    uint32_t at = v->kernel.at[i];
+    shape[at] = te_i64(lc, r->taps[i] * v->w.stride[i]);
+    same &= expr_proved_eq(c, shape[at], w->shape[at]);
+  }
+  if (same) return w;
+  te_spatial_begin(lc, "kernel_pad", shape, w->ndim, w->dtype);
+  for (uint32_t i = 0; i < v->nd; i++)
+    inside = AND(inside, LT(lc->ax[v->kernel.at[i]], w->shape[v->kernel.at[i]]));
+  return te_spatial_end(
+      lc, expr_if_then_else(c, inside, te_load(lc, w, lc->ax), expr_lit(c, w->dtype, 0)));
+}
+
+static bool lower_by_residues(LowerCtx *lc, Buffer *x, Buffer *w, const Conv *v,
+                              const Residues *r) {
+  Context *c = lc->c;
+  x = pad_for_residues(lc, x, v, r);
+  w = pad_kernel(lc, w, v, r);
+  uint32_t nd = v->nd, ndim;
+  const Expr *const *out = te_result_shape(lc, 0, &ndim);
+  DType acc = te_acc_dtype(te_result_dtype(lc, 0));
+  const Expr *shape[2 * WINDOW_MAX + 2], *red[WINDOW_MAX + 1] = {w->shape[v->kernel.c]};
+  for (uint32_t i = 0; i < ndim; i++) shape[nd + i] = out[i];
+  for (uint32_t i = 0; i < nd; i++) {
+    shape[i] = te_i64(lc, v->w.stride[i]);
+    shape[nd + v->out.at[i]] = r->count[i];
+    red[i + 1] = te_i64(lc, r->taps[i]);
+  }
+  te_reduce_begin(lc, lc->name, shape, nd + ndim, acc, red, nd + 1);
+  const Expr *ix[WINDOW_MAX + 2], *iw[WINDOW_MAX + 2];
+  const Expr *const *residue = lc->ax, *const *q = lc->ax + nd, *const *k = q + ndim;
+  ix[v->data.n] = q[v->out.n];
+  ix[v->data.c] = iw[v->kernel.c] = k[0];
+  iw[v->kernel.n] = q[v->out.c];
+  for (uint32_t i = 0; i < nd; i++) {
+    const Expr *last = te_i64(lc, r->taps[i] - 1);
+    ix[v->data.at[i]] = SUB(ADD(q[v->out.at[i]], last), k[i + 1]);
+    iw[v->kernel.at[i]] = ADD(residue[i], MUL(k[i + 1], te_i64(lc, v->w.stride[i])));
+  }
+  const Expr *a = te_cast(c, acc, te_load(lc, x, ix)), *b = te_cast(c, acc, te_load(lc, w, iw));
+  Buffer *parts = te_reduce_end(lc, TE_SUM, MUL(a, b));
+  te_result_begin(lc, 0, "interleave");
+  const Expr *at[2 * WINDOW_MAX + 2];
+  for (uint32_t i = 0; i < ndim; i++) at[nd + i] = lc->ax[i];
+  for (uint32_t i = 0; i < nd; i++) {
+    const Expr *s = te_i64(lc, v->w.stride[i]);
+    const Expr *o = ADD(lc->ax[v->out.at[i]], te_i64(lc, v->w.before[i]));
+    at[i] = expr_simplify(c, expr_floormod(c, o, s));
+    at[nd + v->out.at[i]] = expr_simplify(c, SUB(expr_floordiv(c, o, s), r->first[i]));
+  }
+  te_out_value(lc, te_load(lc, parts, at));
+  return true;
+}
+
 bool lower_conv_transpose(LowerCtx *lc, Node *n) {
   Context *c = lc->c;
   InferCtx ic = {c, lc->m, NULL, lc->arena};
@@ -268,6 +382,8 @@ bool lower_conv_transpose(LowerCtx *lc, Node *n) {
       !te_need_equal(lc, x->shape[v.data.c], expr_simplify(c, MUL(each, groups)),
                      "input channels and groups"))
     return false;
+  Residues residues;
+  if (find_residues(lc, w, &v, &residues)) return lower_by_residues(lc, x, w, &v, &residues);
   x = spread(lc, x, w, &v);
   const Expr *red[WINDOW_MAX + 1] = {each};
   for (uint32_t i = 0; i < v.nd; i++) red[i + 1] = w->shape[v.kernel.at[i]];

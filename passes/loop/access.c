@@ -25,7 +25,7 @@ Buffer *flat_view(LoopCtx *lc, Buffer *b) {
   return f;
 }
 
-static const Dim *atom_dim(Context *c, const DimAtom *a) {
+const Dim *atom_dim(Context *c, const DimAtom *a) {
   switch (a->kind) {
   case ATOM_VAR: return dim_var(c, a->var);
   case ATOM_FLOORDIV: return dim_floordiv(c, a->a, a->b);

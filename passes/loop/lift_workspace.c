@@ -2,8 +2,8 @@
  *
  * The last step of scheduling: an ALLOC that is symbolic or larger than STACK_LIMIT becomes a
  * window of one workspace buffer, which the caller allocates (so that the memory planner sees it).
- * Inside a parallel loop each thread needs its own: there the allocation stays, on the stack or from
- * the thread's own workspace.
+ * Inside a parallel loop each thread needs its own: there the allocation stays, on the stack or
+ * from the thread's own workspace.
  */
 #include "passes/loop/loop.h"
 

@@ -63,6 +63,10 @@ Stmt *vec_stmt(Vec *v, Stmt *s);
 Stmt *vectorize_loops(LoopCtx *lc, Stmt *s);
 /* Lanes of a full vector of elements of this type; 1 when the variant has none. */
 uint32_t variant_lanes(const Variant *v, DType d);
+/* ---- access.c ---- */
+/* The atom alone as a Dim. */
+const Dim *atom_dim(Context *c, const DimAtom *a);
+
 /* mask of lanes base + i < end */
 const Expr *lane_mask(Context *c, const Expr *base, const Expr *end, uint32_t lanes);
 

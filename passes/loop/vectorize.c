@@ -106,6 +106,91 @@ static const Expr *vec_load_pairs(Vec *v, struct Buffer *buf, const Expr **idx, 
   return expr_shuffle(c, half, 2, picks, lanes);
 }
 
+/* d = rest + by_quotient * (u // s) + by_residue * (u % s), where u is the lane variable plus
+ * something that all lanes share, and s a constant. */
+typedef struct {
+  int64_t s;
+  const Dim *shift, *rest, *by_quotient, *by_residue;
+} Split;
+
+static bool find_split(Vec *v, const Dim *d, Split *sp) {
+  Context *c = v->c;
+  const Dim *zero = dim_const(c, 0), *coef, *shift;
+  *sp = (Split){.rest = dim_const(c, d->konst), .by_quotient = zero, .by_residue = zero};
+  for (uint32_t i = 0; i < d->n; i++) {
+    const DimTerm *t = &d->terms[i];
+    const DimAtom *atom = NULL;
+    const Dim *others = dim_const(c, t->coef);
+    for (uint32_t k = 0; k < t->n; k++) {
+      const DimAtom *x = t->atoms[k];
+      const Dim *one = atom_dim(c, x);
+      if (!dim_uses_var(one, v->var)) {
+        others = dim_mul(c, others, one);
+        continue;
+      }
+      int64_t s, step;
+      if (atom || (x->kind != ATOM_FLOORDIV && x->kind != ATOM_FLOORMOD) ||
+          !dim_is_const(x->b, &s) || s < 2 || !dim_linear(c, x->a, v->var, &coef, &shift) ||
+          !dim_is_const(coef, &step) || step != 1 || (sp->s && (sp->s != s || sp->shift != shift)))
+        return false;
+      atom = x;
+      sp->s = s;
+      sp->shift = shift;
+    }
+    const Dim **sum = !atom                         ? &sp->rest
+                      : atom->kind == ATOM_FLOORDIV ? &sp->by_quotient
+                                                    : &sp->by_residue;
+    *sum = dim_add(c, *sum, others);
+  }
+  return sp->s != 0;
+}
+
+/* x[u // s] and x[u % s][u // s], an upsampling by s and its like: a contiguous load for each
+ * residue, the lanes in turn from each. NULL when it isn't that. */
+static const Expr *vec_load_split(Vec *v, struct Buffer *buf, const Expr *index) {
+  Context *c = v->c;
+  uint32_t lanes = v->lanes;
+  Split sp;
+  int64_t one, first;
+  if (v->lazy || uses_lets(v, index) || !dtype_eq(index->dtype, DT_I64) ||
+      !find_split(v, expr_dim(c, index), &sp) || !dim_is_const(sp.by_quotient, &one) || one != 1 ||
+      lanes % sp.s || lanes / sp.s < 2 || lanes > 64)
+    return NULL;
+  bool same = dim_is_const(sp.by_residue, &one) && one == 0;
+  if (!same && sp.s > 2) return NULL;
+  const Dim *start = dim_add(c, expr_dim(c, v->base), sp.shift), *s = dim_const(c, sp.s);
+  if (!dim_is_const(dim_floormod(c, start, s), &first)) return NULL;
+  const Dim *base = dim_add(c, sp.rest, dim_floordiv(c, dim_sub(c, start, dim_const(c, first)), s));
+  const Expr *active = NULL;
+  if (v->mask) {
+    if (v->mask->kind != EXPR_CALL || v->mask->intrin != INTRIN_get_active_lane_mask) return NULL;
+    active = expr_sub(c, v->mask->arg[1], v->mask->arg[0]);
+  }
+  const Expr *part[2];
+  int64_t picks[64];
+  uint32_t n = lanes / (uint32_t)sp.s, parts = same ? 1 : 2;
+  if (same && first) return NULL; /* the residues' elements would start at different places */
+  for (uint32_t l = 0; l < lanes; l++) {
+    uint32_t r = (uint32_t)((first + l) % sp.s);
+    picks[l] = same ? l / sp.s : r * n + l / sp.s;
+  }
+  for (uint32_t p = 0; p < parts; p++) {
+    int64_t lane = same ? 0 : (p - first + sp.s) % sp.s; /* the first one of this residue */
+    const Dim *at = dim_add(c, base, dim_const(c, (first + lane) / sp.s));
+    at = dim_add(c, at, dim_scale(c, sp.by_residue, p));
+    const Expr *where = expr_ramp(c, dim_expr(c, at, DT_I64), expr_i64(c, 1), n);
+    if (!active) {
+      part[p] = expr_load(c, buf, &where, 1);
+      continue;
+    }
+    const Expr *count = expr_sub(c, active, expr_i64(c, lane));
+    count = expr_simplify(
+        c, expr_floordiv(c, expr_add(c, count, expr_i64(c, sp.s - 1)), expr_i64(c, sp.s)));
+    part[p] = expr_load_pred(c, buf, &where, 1, lane_mask(c, expr_i64(c, 0), count, n));
+  }
+  return expr_shuffle(c, part, parts, picks, lanes);
+}
+
 const Expr *vec_position(Vec *v, const Expr *index) {
   return vec_index(v, index);
 }
@@ -117,6 +202,10 @@ static const Expr *vec_load(Vec *v, const Expr *e) {
     return e;
   }
   bool any = false;
+  if (e->n == 1 && e->buf->dtype.lanes == 1) {
+    const Expr *split = vec_load_split(v, e->buf, e->arg[0]);
+    if (split) return split;
+  }
   for (uint32_t i = 0; i < e->n; i++) {
     idx[i] = vec_index(v, e->arg[i]);
     any |= is_vector(idx[i]);
