@@ -311,18 +311,14 @@ static void read_class_statement(Sema *s, const Tree *t, bool first) {
 
 static void read_class(Sema *s, const Tree *t) {
   const TreeDef *def = t->def;
-  bool module = false;
-  for (uint32_t i = 0; i < def->n_decorators; i++) {
+  for (uint32_t i = 0; i < def->n_decorators; i++) { /* a class is a module without one too */
     const Tree *x = def->decorators[i];
     const char *name = tree_dotted(s->ctx, x->kind == TREE_CALL ? x->a : x);
-    if (name && (strcmp(name, "I.ir_module") == 0 || strcmp(name, "tvm.script.ir_module") == 0))
-      module = true;
-    else if (x->kind != TREE_BAD)
+    bool module =
+        name && (strcmp(name, "I.ir_module") == 0 || strcmp(name, "tvm.script.ir_module") == 0);
+    if (!module && x->kind != TREE_BAD)
       sema_error(s, x, "unknown decorator; a module is @I.ir_module");
   }
-  if (!module && !def->n_decorators)
-    diag_error(s->ctx->diags, def_span(s, t), "class '%s' needs the decorator @I.ir_module",
-               def->name);
   s->class_name = def->name;
   s->m->name = def->name;
   for (uint32_t i = 0; i < def->body->n; i++) read_class_statement(s, def->body->at[i], i == 0);
