@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 
-from dtypes import ALL, FLOATS, INTS, SIGNED, Tensor, round_to
+from dtypes import ALL, FLOATS, INTS, NARROW, SIGNED, TABLES, Tensor, decode
 
 erf = np.vectorize(math.erf, otypes=[float])
 sigmoid = lambda x: np.where(x < 0, np.exp(x) / (1 + np.exp(x)), 1 / (1 + np.exp(-x)))
@@ -218,6 +218,30 @@ def convert(g):
             yield "astype", f'R.astype({{x}}, "{to}")', {"x": v}, Tensor(w, to), 0
 
 
+def convert_all(g):
+    """Conversions without a gap: every value of a narrow type to all others; from wide ones every value of a
+    narrow one, the middle of every two neighbours, and what lies beside the middle, so that each rounding
+    decision is taken once."""
+    if g.dtype in ("float16", *NARROW):
+        bits = np.arange(1 << (16 if g.dtype in ("float16", "bfloat16") else 8))
+        x = g.t(bits.astype(np.uint16).view(np.float16) if g.dtype == "float16" else decode(bits, g.dtype))
+        for to in ALL:
+            w = x.wide()
+            yield "astype", f'R.astype({{x}}, "{to}")', {"x": x}, Tensor(saturate(w, to) if to in INTS else w, to), 0
+    elif g.dtype in FLOATS:
+        for to in ("float16", *NARROW):
+            t = np.arange(0x7C00, dtype=np.uint16).view(np.float16).astype(float) if to == "float16" else TABLES[to]
+            t = np.append(t, 2 * t[-1] - t[-2])
+            mid = ((t[1:] + t[:-1]) / 2).astype(g.dtype)
+            some = np.concatenate([t.astype(g.dtype), mid, np.nextafter(mid, mid.dtype.type(0)), np.nextafter(mid, mid.dtype.type(np.inf))])
+            x = g.t(np.concatenate([some, -some]))
+            yield "astype", f'R.astype({{x}}, "{to}")', {"x": x}, Tensor(x.wide(), to), 0
+    else:
+        x = g.t(np.arange(-300, 70000, 1 if g.dtype not in ("int8", "uint8") else 273))
+        for to in ("float16", *NARROW):
+            yield "astype", f'R.astype({{x}}, "{to}")', {"x": x}, Tensor(x.values.astype("float32").astype(float), to), 0
+
+
 truncated = np.vectorize(lambda s, n: abs(s) // n * (1 if s >= 0 else -1), otypes=[object])
 
 
@@ -319,4 +343,4 @@ def create(g):
         yield "hamming_window", f'R.hamming_window(8, True, 0.54, 0.46, "{d}")', {}, g.out(0.54 - 0.46 * np.cos(2 * np.pi * i / 8)), 1
 
 
-GROUPS = {"unary": unary, "binary": binary, "convert": convert, "reduce": reduce_, "create": create}
+GROUPS = {"unary": unary, "binary": binary, "convert": convert, "convert_all": convert_all, "reduce": reduce_, "create": create}
