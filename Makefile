@@ -83,7 +83,7 @@ RT_LINK    := $(if $(SAN),$(BUILD)/san/librelaxrt.a,$(BUILD)/librelaxrt.a)
 SAN_RT_OBJS := $(if $(SAN),$(RT_SRCS:%.c=$(BUILD)/obj/san/%.o))
 
 .PHONY: all asan deps bench-deps check run-tests units demo bench peers layers headers tidy format \
-        format-check clean install install-files fuzz
+        format-check clean install install-files fuzz readme
 all: $(if $(wildcard frontend/main.c),$(BUILD)/relaxc) $(RT_LIBS) $(RT_LINK)
 asan: $(if $(filter check demo fuzz,$(MAKECMDGOALS)),,all)
 
@@ -208,6 +208,10 @@ peers: all
 	@$(BUILD)/peers/bin/python -c 'import tvm' 2>/dev/null || \
 	  $(BUILD)/peers/bin/python -m pip install -q apache-tvm numpy
 	@$(BUILD)/peers/bin/python tests/peers/tvm/run.py --relaxc $(BUILD)/relaxc $(or $(T),tests samples)
+
+# The table of operators in README.md, from the operator table.
+readme: all
+	@$(PYTHON) tests/ops/readme.py $(BUILD)/relaxc README.md --write
 
 # Random programs and mutated scripts, for SECONDS from SEED; failing ones are left in $(BUILD)/fuzz.
 SECONDS ?= 60
