@@ -19,10 +19,12 @@ Node *func_add_param(Func *f, const char *name, const SInfo *si, Span s) {
   p->sinfo = p->annot = si;
   p->index = f->nparams;
   p->name = func_unique_name(f, name);
-  Node **params = ARENA_ARRAY(a, Node *, f->nparams + 1);
-  if (f->nparams) memcpy(params, f->params, f->nparams * sizeof *params);
-  params[f->nparams++] = p;
-  f->params = params;
+  if ((f->nparams & (f->nparams - 1)) == 0) { /* the array is full: double it */
+    Node **params = ARENA_ARRAY(a, Node *, f->nparams ? 2 * f->nparams : 1);
+    if (f->nparams) memcpy(params, f->params, f->nparams * sizeof *params);
+    f->params = params;
+  }
+  f->params[f->nparams++] = p;
   return p;
 }
 

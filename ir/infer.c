@@ -70,6 +70,26 @@ static const SInfo *carry_device(InferCtx *ic, const Node *n, const SInfo *s) {
   return dev ? put_device(ic, s, dev) : s;
 }
 
+/* Counts the parts of e as text, down from *left; false when they are more. */
+static bool count_parts(const Expr *e, uint32_t *left) {
+  if (*left == 0) return false;
+  --*left;
+  for (uint32_t i = 0; i < e->n; i++)
+    if (!count_parts(e->arg[i], left)) return false;
+  return true;
+}
+
+enum { DIM_MAX_PARTS = 1000 };
+
+/* A dim that doubles from step to step is small as a graph but endless for who reads it. */
+static bool dims_are_readable(const SInfo *s) {
+  for (int32_t i = 0; i < s->ndim; i++) {
+    uint32_t left = DIM_MAX_PARTS;
+    if (!count_parts(s->dims[i], &left)) return false;
+  }
+  return true;
+}
+
 bool node_infer(Module *m, Facts *facts, Node *n) {
   InferCtx ic = {m->ctx, m, facts, m->arena};
   const OpInfo *op = node_op(n);
@@ -89,6 +109,11 @@ bool node_infer(Module *m, Facts *facts, Node *n) {
       return true; /* what is wrong was said already */
   const SInfo *s = op->infer(&ic, n);
   if (s && !(op->traits & (OPT_STRUCTURAL | OPT_CALL | OPT_NO_DEVICE))) s = carry_device(&ic, n, s);
+  if (s && s->dims && !dims_are_readable(s)) {
+    infer_error(&ic, n, -1, "a dim of the result is an expression of more than %d parts",
+                DIM_MAX_PARTS);
+    s = NULL;
+  }
   n->sinfo = s ? s : sinfo_bad(m->ctx);
   return diags_errors(m->ctx->diags) == errors;
 }

@@ -65,6 +65,18 @@ static bool sinfo_same(const SInfo *a, const SInfo *b) {
   return true;
 }
 
+static void measure_part(SInfo *s, const SInfo *part) {
+  if (part->depth >= s->depth) s->depth = part->depth + 1;
+  s->size = part->size > UINT32_MAX - s->size ? UINT32_MAX : s->size + part->size;
+}
+
+static void measure(SInfo *s) {
+  s->depth = 0;
+  s->size = 1;
+  for (uint32_t i = 0; i < s->n; i++) measure_part(s, s->fields[i]);
+  if (s->ret) measure_part(s, s->ret);
+}
+
 static const SInfo *sinfo_intern(Context *c, const SInfo *s) {
   struct SInfoPool *p = c->sinfos;
   uint64_t h = sinfo_hash(s);
@@ -74,6 +86,7 @@ static const SInfo *sinfo_intern(Context *c, const SInfo *s) {
   SInfoEntry *e = ARENA_NEW(p->arena, SInfoEntry);
   e->s = *s;
   e->s.id = p->n++;
+  measure(&e->s);
   if (s->dims) e->s.dims = arena_dup(p->arena, s->dims, (size_t)s->ndim * sizeof *s->dims);
   if (s->n) e->s.fields = arena_dup(p->arena, s->fields, s->n * sizeof *s->fields);
   if (s->vdevice) e->s.vdevice = strpool_intern(c->strings, s->vdevice, strlen(s->vdevice));

@@ -37,7 +37,13 @@ struct SInfo {
   const SInfo *const *fields;
   const SInfo *ret;  /* CALLABLE */
   bool opaque, pure; /* CALLABLE: no parameter list known; free of side effects */
+  uint32_t depth; /* of nesting: 0 for what holds no type */
+  uint32_t size;  /* types inside, this one included; UINT32_MAX for that many or more */
 };
+
+/* Nesting that everything which walks a type can take. A tuple of the same tuple twice, and so on,
+ * is small in memory and doubles with each step for who walks it. */
+enum { SINFO_MAX_DEPTH = 1000, SINFO_MAX_SIZE = 1000000 };
 
 struct SInfoPool *sinfo_pool_create(Context *c);
 

@@ -133,11 +133,23 @@ static void run_body(Sema *s, Decl *d) {
   d->state = DECL_DONE;
 }
 
+enum { MAX_WAITING = 200 };
+
 void sema_require_body(Sema *s, const char *name) {
   Decl *d = strmap_get(&s->decls, name);
   if (!d || !d->func || d->func->ret_annot) return;
-  if (d->state == DECL_NEW) {
+  if (d->state == DECL_NEW && s->waiting == MAX_WAITING) {
+    diag_error(s->ctx->diags, decl_span(s, d),
+               "function '%s' needs a return annotation: it ends a chain of %d functions without, "
+               "each of which calls the next",
+               name, MAX_WAITING);
+    d->func->ret = sinfo_bad(s->ctx);
+    d->state = DECL_DONE;
+    module_find(s->m, name)->broken = true;
+  } else if (d->state == DECL_NEW) {
+    s->waiting++;
     run_body(s, d);
+    s->waiting--;
   } else if (d->state == DECL_RUNNING && !d->func->ret) {
     d->func->ret = sinfo_object(s->ctx); /* a recursive call before the result is known */
   }

@@ -36,6 +36,7 @@ typedef struct Sema {
   const char *class_name; /* NULL for a lone function */
   StrMap type_vars;       /* name -> Tree of its TypeVar statement */
   StrMap decls;           /* name -> Decl */
+  uint32_t waiting;       /* bodies that are being read because another one needs their result */
   bool broken;            /* part of the module could not be parsed: missing functions are silent */
   Metadata *metadata;
   struct cJSON *json; /* behind the metadata */
