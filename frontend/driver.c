@@ -14,6 +14,7 @@
 #include "frontend/output.h"
 #include "frontend/script/script.h"
 #include "frontend/weights/weights.h"
+#include "ir/lint.h"
 #include "ir/op.h"
 #include "ir/verify.h"
 
@@ -30,7 +31,8 @@
 Context *driver_begin(const Options *o) {
   Context *c = context_create();
   diags_set_options(c->diags, o->diag);
-  for (uint32_t i = 0; i < o->no_warnings.n; i++) diags_disable(c->diags, o->no_warnings.at[i]);
+  for (int w = 0; w < WARN_COUNT; w++)
+    if (o->warnings[w]) diags_enable(c->diags, (Warning)w, o->warnings[w] > 0);
   if (o->remarks_file) diags_set_remarks(c->diags, ARENA_NEW(c->arena, Text));
   return c;
 }
@@ -73,7 +75,9 @@ Module *driver_read(Context *c, const Options *o, const char *input) {
   Module *m = script_parse(c, file);
   if (!m && !diags_errors(c->diags)) bug("no module and no error for '%s'", input);
   if (m && !o->no_check) (void)module_verify(m, NULL); /* what has no error may have others */
-  return diags_errors(c->diags) ? NULL : m;
+  if (diags_errors(c->diags)) return NULL;
+  if (o->command != COMMAND_FMT) module_lint(m);
+  return diags_errors(c->diags) ? NULL : m; /* -Werror */
 }
 
 bool driver_target(Context *c, const Options *o, const char *march, Target *out) {

@@ -222,6 +222,16 @@ static bool print_done(void (*print)(Text *t)) {
   return true;
 }
 
+/* -WNAME and -Wno-NAME; the last word about a warning counts. */
+static bool set_warning(Options *o, const char *option, const char *v, bool on) {
+  const char *names[WARN_COUNT];
+  int k;
+  for (int w = 0; w < WARN_COUNT; w++) names[w] = warning_name((Warning)w);
+  if (!get_choice(option, v, names, WARN_COUNT, &k)) return false;
+  o->warnings[k] = on ? 1 : -1;
+  return true;
+}
+
 static bool apply(Parser *p, OptionId id, const char *v, bool *done) {
   Options *o = p->o;
   const char *name = table[id].name;
@@ -308,8 +318,9 @@ static bool apply(Parser *p, OptionId id, const char *v, bool *done) {
     o->diag.error_limit = (uint32_t)n;
     return true;
   case OPT_WERROR: o->diag.werror = true; return true;
-  case OPT_WALL: return true;
-  case OPT_WNO: vec_push(p->arena, &o->no_warnings, v); return true;
+  case OPT_WALL: memset(o->warnings, 1, sizeof o->warnings); return true;
+  case OPT_WARN:
+  case OPT_WNO: return set_warning(o, name, v, id == OPT_WARN);
   case OPT_RPASS: o->remarks = true; return true;
   case OPT_REMARKS:
     o->remarks = true;
@@ -439,7 +450,7 @@ static bool parse_option(Parser *p, const char *word, bool *done) {
     if (!value) value = "";
     break;
   case JOINED:
-    if (i == OPT_WNO && !*value) return unknown_option(word);
+    if ((i == OPT_WARN || i == OPT_WNO) && !*value) return unknown_option(word);
     break;
   case EQUALS:
     if (!value) return wrong("option '%s' needs a value: %s=...", name, name);

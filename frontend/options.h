@@ -79,7 +79,7 @@ typedef struct {
   const char *help_op;
   /* diagnostics */
   DiagOptions diag;
-  StrVec no_warnings;
+  signed char warnings[WARN_COUNT]; /* 1: turned on, -1: off, 0: neither */
   bool remarks, no_check;
   const char *remarks_file; /* --remarks */
   /* running */

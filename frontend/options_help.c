@@ -79,6 +79,17 @@ void options_print_help(Text *t) {
     text_indent(t, 28 - width);
     put_wrapped(t, table[i].help, 28, 28);
   }
+  text_puts(t, "\nWarnings:\n");
+  for (int w = 0; w < WARN_COUNT; w++) {
+    size_t before = t->n;
+    text_printf(t, "  -W%s", warning_name((Warning)w));
+    text_indent(t, 28 - (int)(t->n - before));
+    Text help = {0};
+    text_printf(&help, "%s%s", warning_help((Warning)w),
+                warning_default((Warning)w) ? "" : " (off without this option)");
+    put_wrapped(t, text_cstr(&help), 28, 28);
+    text_free(&help);
+  }
   text_puts(t,
             "\nExit code: 0 fine, 1 the input is wrong, 2 the command line is wrong. @FILE stands "
             "for the words\nof FILE.\n");
@@ -128,6 +139,15 @@ void options_print_man(Text *t) {
     text_puts(t, ".\n");
     text_free(&spelling);
   }
+  text_puts(t, ".SH WARNINGS\n");
+  for (int w = 0; w < WARN_COUNT; w++) {
+    text_puts(t, ".TP\n.B ");
+    put_troff(t, "-W");
+    put_troff(t, warning_name((Warning)w));
+    text_putc(t, '\n');
+    put_troff(t, warning_help((Warning)w));
+    text_puts(t, warning_default((Warning)w) ? ".\n" : "; off without this option.\n");
+  }
   text_puts(t, ".SH EXIT STATUS\n0: fine; 1: the input is wrong; 2: the command line is wrong.\n"
                ".SH ENVIRONMENT\n.TP\nRELAXRT_NUM_THREADS\nNumber of threads that compiled code "
                "uses.\n");
@@ -146,6 +166,8 @@ void options_print_completion(Text *t) {
     text_puts(t, table[i].name);
     if (table[i].form == LONG || table[i].form == EQUALS) text_putc(t, '=');
   }
+  for (int w = 0; w < WARN_COUNT; w++)
+    text_printf(t, " -W%s -Wno-%s", warning_name((Warning)w), warning_name((Warning)w));
   text_puts(t,
             "' -- \"$cur\")\n"
             "      [[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace ;;\n"

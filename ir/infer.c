@@ -110,8 +110,9 @@ bool node_infer(Module *m, Facts *facts, Node *n) {
   const SInfo *s = op->infer(&ic, n);
   if (s && !(op->traits & (OPT_STRUCTURAL | OPT_CALL | OPT_NO_DEVICE))) s = carry_device(&ic, n, s);
   if (s && s->dims && !dims_are_readable(s)) {
-    infer_error(&ic, n, -1, "a dim of the result is an expression of more than %d parts",
-                DIM_MAX_PARTS);
+    diag_error(m->ctx->diags, n->span,
+               "R.%s: a dim of the result is an expression of more than %d parts", op->name,
+               DIM_MAX_PARTS);
     s = NULL;
   }
   n->sinfo = s ? s : sinfo_bad(m->ctx);

@@ -65,6 +65,16 @@ bool tree_const_float(const Tree *t, double *out) {
   return true;
 }
 
+void sema_check_literal(Sema *s, const Tree *t, DType d, double v) {
+  const Tree *number = t->kind == TREE_UNARY ? t->b : t;
+  double r = dtype_round(d, v);
+  bool whole = number->kind == TREE_INT, lost = whole && r != v;
+  if (number->kind == TREE_STR || isinf(v) || isnan(v)) return; /* "inf" is meant */
+  if (!lost && !isinf(r) && !(r == 0 && v != 0)) return;
+  diag_warn(s->ctx->diags, WARN_CONSTANT_CONVERSION, tree_span(s, t), "%.9g becomes %.9g as %s", v,
+            r, dtype_name(d));
+}
+
 bool sema_dtype(Sema *s, const Tree *t, DType *out) {
   if (t->kind == TREE_CALL && t->n == 1 && sema_member(s, t->a, 'R') &&
       strcmp(sema_member(s, t->a, 'R'), "dtype") == 0)

@@ -35,10 +35,15 @@ static bool fill_list(ConstList *l, const Tree *t, int32_t level) {
     char *at = l->bytes + l->filled * dtype_bytes(l->dtype);
     l->filled++;
     if (!dtype_is_float(l->dtype) && tree_const_int(t, &i)) {
+      if (dtype_is_int(l->dtype) && dtype_wrap(l->dtype, i) != i) {
+        sema_error(s, t, "%lld does not fit %s", (long long)i, dtype_name(l->dtype));
+        return false;
+      }
       dtype_store_int(l->dtype, at, i);
       return true;
     }
     if (dtype_is_float(l->dtype) && tree_const_float(t, &f)) {
+      sema_check_literal(s, t, l->dtype, f);
       dtype_store_double(l->dtype, at, f);
       return true;
     }
@@ -94,6 +99,7 @@ static Node *read_value(Sema *s, const Tree *t, const Tree *v, DType d) {
     sema_error(s, v, "%lld does not fit %s", (long long)i, dtype_name(d));
     return graph_bad(s, t);
   }
+  if (dtype_is_float(d)) sema_check_literal(s, v, d, f);
   return node_const(s->f, const_scalar(s->m, d, f, i), tree_span(s, t));
 }
 

@@ -16,6 +16,9 @@ static bool maybe(Sema *s, const SInfo *have, const SInfo *want) {
 
 Node *guard_cast(Sema *s, const Tree *at, Node *v, const SInfo *want) {
   if (!graph_is_atom(v)) node_bind_last(graph_block(s, at), v, NULL);
+  diag_warn(s->ctx->diags, WARN_RUNTIME_CHECK, tree_span(s, at),
+            "this is checked when the program runs: %s is not known to be %s",
+            sema_type_text(s, v->sinfo), sema_type_text(s, want));
   Node *n = node_create(s->f, OP_MATCH_CAST, &v, 1, tree_span(s, at));
   n->annot = want;
   node_infer(s->m, s->facts, n);
@@ -73,7 +76,7 @@ void guard_call(Sema *s, const Tree *t, Node *n) {
     if (!map_getp(&known, vars.at[i])) set_fresh(s, &known, vars.at[i]);
   for (uint32_t i = 0; i < f->n; i++) {
     const SInfo *want = sinfo_subst(s->ctx, &known, f->fields[i]);
-    Node *v = guard_operand(s, t, node_in(n, i + 1), want);
+    Node *v = guard_operand(s, t->at[i], node_in(n, i + 1), want);
     if (v != node_in(n, i + 1)) node_set_in(n, i + 1, v);
   }
   node_infer(s->m, s->facts, n);
@@ -120,6 +123,13 @@ static bool fits(const Buffer *b, const SInfo *si) {
   return si->kind == SINFO_TENSOR && (si->ndim < 0 || si->ndim == (int32_t)b->ndim) && !si->vdevice;
 }
 
+/* Where argument i of R.call_tir(f, (a, b), ...) is written. */
+static const Tree *tir_argument(const Tree *t, uint32_t i) {
+  const Tree *args = t->n > 1 ? t->at[1] : t;
+  bool list = args->kind == TREE_TUPLE || args->kind == TREE_LIST;
+  return list && i < args->n ? args->at[i] : args;
+}
+
 Node *guard_call_tir(Sema *s, const Tree *t, Node *n, const PrimFunc *f, SInfoList *out,
                      const IntList *inplace) {
   Map bind;
@@ -140,7 +150,7 @@ Node *guard_call_tir(Sema *s, const Tree *t, Node *n, const PrimFunc *f, SInfoLi
     Node *v = node_in(n, i + 1);
     if (!b || !fits(b, v->sinfo)) continue;
     const SInfo *want = demand(s, &bind, b, v->sinfo);
-    Node *g = guard_operand(s, t, v, want);
+    Node *g = guard_operand(s, tir_argument(t, i), v, want);
     if (g == v) continue;
     node_set_in(n, i + 1, g);
     bind_dims(&bind, b, g->sinfo);

@@ -87,6 +87,7 @@ static const Expr *read_typed(Sema *s, const Tree *t, DType d) {
   } else if (dtype_is_float(scalar)) {
     double v = 0;
     if (tree_const_float(a, &v)) {
+      sema_check_literal(s, a, scalar, v);
       const Expr *e = expr_written_float(s, scalar, v);
       return d.lanes > 1 ? expr_broadcast(c, e, d.lanes) : e;
     }

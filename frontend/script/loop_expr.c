@@ -248,6 +248,15 @@ static const Expr *read_index(Sema *s, const Tree *t, DType hint) {
   return expr_ramp(c, lo, expr_int(c, lo->dtype, stride), (uint32_t)lanes);
 }
 
+static void check_bounds(Sema *s, const Tree *t, const Buffer *b, uint32_t i, const Expr *e) {
+  const Expr *dim = b->shape[i];
+  if (e->kind != EXPR_INT || dim->kind != EXPR_INT || (e->i >= 0 && e->i < dim->i)) return;
+  diag_warn(s->ctx->diags, WARN_INDEX_BOUNDS, tree_span(s, t),
+            "index %lld is outside of dim %u of '%s', which is %lld", (long long)e->i, i, b->name,
+            (long long)dim->i);
+  diag_note(s->ctx->diags, b->span, "'%s' is declared here", b->name);
+}
+
 const Expr **sema_indices(Sema *s, const Tree *t, const Buffer *b) {
   const Tree *index = t->b;
   Tree *const *at = &t->b;
@@ -268,6 +277,7 @@ const Expr **sema_indices(Sema *s, const Tree *t, const Buffer *b) {
       sema_error(s, at[i], "only the last index can be a vector");
       return NULL;
     }
+  for (uint32_t i = 0; i < n; i++) check_bounds(s, at[i], b, i, idx[i]);
   return idx;
 }
 

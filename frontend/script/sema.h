@@ -95,8 +95,10 @@ void sema_require_body(Sema *s, const char *name);
 
 /* ---- literals (attr.c) ---- */
 bool tree_is_none(const Tree *t);
-bool tree_const_int(const Tree *t, int64_t *out);    /* 3, -3, True */
-bool tree_const_float(const Tree *t, double *out);   /* numbers, "inf", "-inf", "nan" */
+bool tree_const_int(const Tree *t, int64_t *out);  /* 3, -3, True */
+bool tree_const_float(const Tree *t, double *out); /* numbers, "inf", "-inf", "nan" */
+/* Warns where a literal of value v becomes infinite, zero or another integer in float type d. */
+void sema_check_literal(Sema *s, const Tree *t, DType d, double v);
 bool sema_dtype(Sema *s, const Tree *t, DType *out); /* a string; reports */
 const Attr *sema_attr(Sema *s, const Tree *t);       /* NULL after an error */
 /* R.func_attr({...}) and T.func_attr({...}): adds to the attributes that are there. */

@@ -8,6 +8,7 @@
 #include "ir/base/map.h"
 #include "ir/base/snippet.h"
 #include "ir/base/vec.h"
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -16,6 +17,7 @@ typedef struct {
   const char *flag; /* without -W, or NULL */
   Span span;
   const char *message; /* clean */
+  const char *rule;    /* in brackets at its end, "R8"; or NULL */
 } Record;
 
 struct Diags {
@@ -24,19 +26,40 @@ struct Diags {
   DiagOptions options;
   Text *out;     /* NULL: stderr */
   Text *remarks; /* where remarks go, as text; NULL: with the others */
-  StrMap seen, disabled;
+  StrMap seen;
+  bool off[WARN_COUNT];
   VEC(Record) records; /* JSON and SARIF only */
   uint32_t errors, warnings;
   bool mute_notes; /* the message they'd explain was dropped */
   bool cut;        /* an error beyond the limit came */
 };
 
+static const struct {
+  const char *name;
+  bool on;
+  const char *help;
+} warnings[] = {
+#define WARNING(id, name, on, help) {name, on, help},
+#include "ir/base/warnings.def"
+#undef WARNING
+};
+
+const char *warning_name(Warning w) {
+  return warnings[w].name;
+}
+const char *warning_help(Warning w) {
+  return warnings[w].help;
+}
+bool warning_default(Warning w) {
+  return warnings[w].on;
+}
+
 Diags *diags_create(Arena *a, const SourceMap *sources) {
   Diags *d = ARENA_NEW(a, Diags);
   d->arena = a;
   d->sources = sources;
   strmap_init(&d->seen, a);
-  strmap_init(&d->disabled, a);
+  for (int w = 0; w < WARN_COUNT; w++) d->off[w] = !warnings[w].on;
   return d;
 }
 
@@ -52,8 +75,8 @@ void diags_set_remarks(Diags *d, Text *t) {
 Text *diags_remarks(const Diags *d) {
   return d->remarks;
 }
-void diags_disable(Diags *d, const char *flag) {
-  strmap_set(&d->disabled, flag, d);
+void diags_enable(Diags *d, Warning w, bool on) {
+  d->off[w] = !on;
 }
 uint32_t diags_errors(const Diags *d) {
   return d->errors;
@@ -115,18 +138,33 @@ static bool seen_before(Diags *d, const Record *r) {
   return false;
 }
 
+enum { MESSAGE_MAX = 4000 };
+
+/* "R8" of "... [R8]". */
+static const char *message_rule(Diags *d, const char *message) {
+  size_t n = strlen(message);
+  const char *open = strrchr(message, '[');
+  if (!open || message[n - 1] != ']') return NULL;
+  size_t length = (size_t)(message + n - 1 - (open + 1));
+  if (length == 0 || length > 60 || open == message || open[1] == '-') return NULL;
+  for (size_t i = 1; i <= length; i++)
+    if (!isalnum((unsigned char)open[i]) && !strchr("._", open[i])) return NULL;
+  return arena_strndup(d->arena, open + 1, length);
+}
+
 static void __attribute__((format(printf, 5, 0)))
 diag_va(Diags *d, DiagLevel level, const char *flag, Span s, const char *fmt, va_list ap) {
   if (level == DIAG_NOTE && d->mute_notes) return;
-  if (level == DIAG_WARNING && flag && strmap_has(&d->disabled, flag)) {
-    d->mute_notes = true;
-    return;
-  }
   if (level == DIAG_WARNING && d->options.werror) level = DIAG_ERROR;
   Text raw = {0}, clean = {0};
   text_vprintf(&raw, fmt, ap);
   text_put_clean(&clean, text_cstr(&raw), raw.n);
-  Record r = {level, flag, s, arena_strndup(d->arena, text_cstr(&clean), clean.n)};
+  if (clean.n > MESSAGE_MAX) {
+    clean.n = MESSAGE_MAX;
+    text_puts(&clean, "...");
+  }
+  Record r = {level, flag, s, arena_strndup(d->arena, text_cstr(&clean), clean.n), NULL};
+  r.rule = message_rule(d, r.message);
   text_free(&raw);
   text_free(&clean);
   if (level != DIAG_NOTE) {
@@ -152,10 +190,12 @@ void diag(Diags *d, DiagLevel level, Span s, const char *fmt, ...) {
   va_end(ap);
 }
 
-void diag_warn(Diags *d, const char *flag, Span s, const char *fmt, ...) {
+void diag_warn(Diags *d, Warning w, Span s, const char *fmt, ...) {
+  d->mute_notes = d->off[w];
+  if (d->off[w]) return;
   va_list ap;
   va_start(ap, fmt);
-  diag_va(d, DIAG_WARNING, flag, s, fmt, ap);
+  diag_va(d, DIAG_WARNING, warnings[w].name, s, fmt, ap);
   va_end(ap);
 }
 
@@ -186,6 +226,7 @@ static void put_json(Diags *d, Text *t, const Record *r) {
   text_printf(t, "{\"kind\": \"%s\", \"message\": ", level_names[r->level]);
   put_json_string(t, r->message);
   if (r->flag) text_printf(t, ", \"option\": \"-W%s\"", r->flag);
+  if (r->rule) text_printf(t, ", \"rule\": \"%s\"", r->rule);
   text_puts(t, ", \"locations\": [");
   if (f) {
     text_putc(t, '{');
@@ -231,6 +272,10 @@ static void put_uri(Text *t, const char *name) {
   text_putc(t, '"');
 }
 
+static const char *sarif_rule(Diags *d, const Record *r) {
+  return r->flag ? arena_printf(d->arena, "-W%s", r->flag) : r->rule;
+}
+
 static void put_sarif_location(Diags *d, Text *t, const Record *r, bool message) {
   const SourceFile *f = sources_file(d->sources, r->span.file);
   text_putc(t, '{');
@@ -255,15 +300,40 @@ static void put_sarif_location(Diags *d, Text *t, const Record *r, bool message)
   text_putc(t, '}');
 }
 
+/* The rules that results refer to, each once: the warnings' options and what stands in brackets. */
+static void put_sarif_rules(Diags *d, Text *t) {
+  StrMap seen;
+  strmap_init(&seen, d->arena);
+  text_puts(t, ", \"rules\": [");
+  for (uint32_t i = 0; i < d->records.n; i++) {
+    const Record *r = &d->records.at[i];
+    const char *id = sarif_rule(d, r);
+    if (!id || r->level == DIAG_NOTE || strmap_has(&seen, id)) continue;
+    text_printf(t, "%s{\"id\": \"%s\"", seen.n ? ", " : "", id);
+    strmap_set(&seen, id, d);
+    for (int w = 0; r->flag && w < WARN_COUNT; w++) {
+      if (strcmp(warnings[w].name, r->flag) != 0) continue;
+      text_puts(t, ", \"shortDescription\": {\"text\": ");
+      put_json_string(t, warnings[w].help);
+      text_putc(t, '}');
+    }
+    text_putc(t, '}');
+  }
+  text_putc(t, ']');
+}
+
 static void finish_sarif(Diags *d, Text *t) {
   uint32_t n = d->records.n;
   text_puts(t, "{\"$schema\": \"https://json.schemastore.org/sarif-2.1.0.json\", "
                "\"version\": \"2.1.0\", \"runs\": [{\"tool\": {\"driver\": {\"name\": "
-               "\"relaxc\"}}, \"columnKind\": \"unicodeCodePoints\", \"results\": [");
+               "\"relaxc\"");
+  put_sarif_rules(d, t);
+  text_puts(t, "}}, \"columnKind\": \"unicodeCodePoints\", \"results\": [");
   for (uint32_t i = 0; i < n;) {
     const Record *r = &d->records.at[i];
+    const char *rule = sarif_rule(d, r);
     text_puts(t, i ? ",\n {" : "\n {");
-    if (r->flag) text_printf(t, "\"ruleId\": \"-W%s\", ", r->flag);
+    if (rule) text_printf(t, "\"ruleId\": \"%s\", ", rule);
     text_printf(t, "\"level\": \"%s\", \"message\": {\"text\": ",
                 r->level == DIAG_REMARK ? "note" : level_names[r->level]);
     put_json_string(t, r->message);

@@ -1,7 +1,8 @@
 /* Diagnostics in clang's form: file:line:col: error: message, source line, caret, notes.
  *
  * Messages: lower case, no full stop, user names in 'quotes', "expected X but got Y". A note
- * follows the error it explains. Text is made valid UTF-8 (other bytes print as \xNN). The caret
+ * follows the error it explains. A message may end with the rule that is violated, "[R8]"; JSON and
+ * SARIF then name it apart. Text is made valid UTF-8 (other bytes print as \xNN). The caret
  * line shows at most 160 columns of a long line around the span.
  */
 #ifndef RELAXC_BASE_DIAG_H
@@ -12,6 +13,13 @@
 
 typedef enum { DIAG_NOTE, DIAG_REMARK, DIAG_WARNING, DIAG_ERROR } DiagLevel;
 typedef enum { DIAG_TEXT, DIAG_JSON, DIAG_SARIF } DiagFormat;
+
+typedef enum {
+#define WARNING(id, name, on, help) WARN_##id,
+#include "ir/base/warnings.def"
+#undef WARNING
+  WARN_COUNT
+} Warning;
 
 typedef struct Diags Diags;
 
@@ -29,13 +37,17 @@ void diags_set_text(Diags *d, Text *t);
 /* Remarks are collected in t, as text whatever the format. */
 void diags_set_remarks(Diags *d, Text *t);
 Text *diags_remarks(const Diags *d); /* NULL: none was set */
-/* -Wno-NAME: drops warnings whose flag is `flag`. */
-void diags_disable(Diags *d, const char *flag);
+/* -WNAME and -Wno-NAME. */
+void diags_enable(Diags *d, Warning w, bool on);
+/* The name of a warning, as after -W, and what it says. */
+const char *warning_name(Warning w);
+const char *warning_help(Warning w);
+bool warning_default(Warning w);
 
 void diag(Diags *d, DiagLevel level, Span s, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
-/* A warning with its flag: prints "[-Wflag]". */
-void diag_warn(Diags *d, const char *flag, Span s, const char *fmt, ...)
+/* A warning, if it is on; its name ends it, "[-Wname]". */
+void diag_warn(Diags *d, Warning w, Span s, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 #define diag_error(d, s, ...) diag((d), DIAG_ERROR, (s), __VA_ARGS__)
 #define diag_note(d, s, ...) diag((d), DIAG_NOTE, (s), __VA_ARGS__)

@@ -39,13 +39,14 @@ const SInfo *infer_TUPLE(InferCtx *ic, Node *n) {
   const SInfo **f = ARENA_ARRAY(ic->arena, const SInfo *, n->nin + 1);
   for (uint32_t i = 0; i < n->nin; i++) f[i] = node_in(n, i)->sinfo;
   const SInfo *s = sinfo_tuple(ic->c, f, n->nin);
+  if (s->depth <= SINFO_MAX_DEPTH && s->size <= SINFO_MAX_SIZE) return s;
   if (s->depth > SINFO_MAX_DEPTH)
-    return infer_error(ic, n, -1, "tuples are nested too deeply: more than %d levels",
-                       SINFO_MAX_DEPTH);
-  if (s->size > SINFO_MAX_SIZE)
-    return infer_error(ic, n, -1, "the type of this tuple is too large: more than %d parts",
-                       SINFO_MAX_SIZE);
-  return s;
+    diag_error(ic->c->diags, n->span, "tuples are nested too deeply: more than %d levels",
+               SINFO_MAX_DEPTH);
+  else
+    diag_error(ic->c->diags, n->span, "the type of this tuple is too large: more than %d parts",
+               SINFO_MAX_SIZE);
+  return sinfo_bad(ic->c);
 }
 
 const SInfo *infer_TUPLE_GET(InferCtx *ic, Node *n) {

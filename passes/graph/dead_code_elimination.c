@@ -7,6 +7,7 @@
  * Entries are the public functions and those of option entry_functions. Bindings are visited from
  * the last to the first, so that one walk removes whole chains.
  */
+#include "ir/reach.h"
 #include "passes/graph/graph.h"
 #include <string.h>
 
@@ -55,82 +56,20 @@ static void run_seq(Seq *s) {
 
 /* ---- functions ---- */
 
-typedef struct {
-  Module *m;
-  Arena *a;
-  StrMap reached;
-  VEC(Global *) todo;
-} Reach;
-
-static void reach(Reach *r, const char *name) {
-  Global *g = module_find(r->m, name);
-  if (!g || strmap_has(&r->reached, name)) return;
-  strmap_set(&r->reached, name, g);
-  vec_push(r->a, &r->todo, g);
-}
-
-static void reach_node(Reach *r, const Node *n) {
-  if (n->op == OP_GLOBAL) reach(r, n->str);
-  for (uint32_t i = 0; i < n->nin; i++)
-    if (!node_in(n, i)->block && node_in(n, i)->op != OP_PARAM) reach_node(r, node_in(n, i));
-}
-
-static bool reach_call(const Expr *e, void *ctx) {
-  if (e->kind == EXPR_CALL_FUNC) reach(ctx, e->s);
-  return true;
-}
-
-static void reach_expr(const Expr *e, void *ctx) {
-  expr_walk(e, reach_call, ctx);
-}
-
-static bool reach_stmt(const Stmt *s, void *ctx) {
-  stmt_exprs(s, reach_expr, ctx);
-  return true;
-}
-
-static void reach_func(Reach *r, Func *f) {
-  SeqVec seqs = {0};
-  func_seqs(r->a, f, &seqs);
-  for (uint32_t i = 0; i < seqs.n; i++) {
-    for (BindingBlock *b = seqs.at[i]->first; b; b = b->next)
-      for (Node *n = b->first; n; n = n->next) reach_node(r, n);
-    if (seqs.at[i]->yield) reach_node(r, seqs.at[i]->yield);
-  }
-}
-
-static void reach_all(Reach *r) {
-  while (r->todo.n) {
-    Global *g = vec_pop(&r->todo);
-    if (g->kind == GLOBAL_FUNC) reach_func(r, g->func);
-    if (g->kind == GLOBAL_PRIM) stmt_walk(g->prim->body, reach_stmt, r);
-  }
-}
-
 /* The other instruction sets' versions of what is reached. */
 static void reach_variants(Reach *r) {
   module_each(r->m, v) {
     const char *of =
         v->kind == GLOBAL_PRIM ? attr_get_str(v->prim->attrs, "relaxc.variant_of", NULL) : NULL;
-    if (of && strmap_has(&r->reached, of)) reach(r, v->name);
+    if (of && reach_has(r, of)) reach_add(r, v->name);
   }
-  reach_all(r);
-}
-
-static bool is_entry(const Global *g) {
-  switch (g->kind) {
-  case GLOBAL_FUNC: return !g->func->is_private;
-  case GLOBAL_PRIM: return !g->prim->is_private;
-  case GLOBAL_EXTERN: return true;
-  }
-  return true;
 }
 
 static bool remove_functions(PassCtx *pc) {
-  Reach r = {.m = pc->m, .a = pc->scratch};
+  Reach r;
   const Attr *entries = attr_get(pc->options, "entry_functions");
   bool any = false;
-  strmap_init(&r.reached, pc->scratch);
+  reach_init(&r, pc->m, pc->scratch);
   for (uint32_t i = 0; entries && i < entries->n; i++) {
     const Attr *e = entries->items[i];
     if (e->kind != ATTR_STR || !module_find(pc->m, e->s)) {
@@ -138,18 +77,16 @@ static bool remove_functions(PassCtx *pc) {
                  e->kind == ATTR_STR ? e->s : "?");
       return false;
     }
-    reach(&r, e->s);
+    reach_add(&r, e->s);
     any = true;
   }
-  module_each(pc->m, g) if (is_entry(g)) {
+  module_each(pc->m, g) if (global_is_entry(g)) {
     any = true;
-    reach(&r, g->name);
+    reach_add(&r, g->name);
   }
   if (!any) return true; /* nothing is visible outside: a library of private functions */
-  reach_all(&r);
   reach_variants(&r);
-  module_each(pc->m, g) if (!strmap_has(&r.reached, g->name) && pass_wants(pc, g->name))
-      g->removed = true;
+  module_each(pc->m, g) if (!reach_has(&r, g->name) && pass_wants(pc, g->name)) g->removed = true;
   return true;
 }
 

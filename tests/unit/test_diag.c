@@ -111,12 +111,12 @@ static void repeated_and_limited(void **state) {
 
 static void warnings(void **state) {
   Fixture *f = *state;
-  diags_disable(f->d, "quiet");
-  diag_warn(f->d, "quiet", SPAN_NONE, "not shown");
+  diags_enable(f->d, WARN_UNUSED_FUNCTION, false);
+  diag_warn(f->d, WARN_UNUSED_FUNCTION, SPAN_NONE, "not shown");
   diag_note(f->d, SPAN_NONE, "nor this");
-  diag_warn(f->d, "loud", SPAN_NONE, "w");
+  diag_warn(f->d, WARN_UNUSED_BINDING, SPAN_NONE, "w");
   diags_set_options(f->d, (DiagOptions){.werror = true});
-  diag_warn(f->d, "loud", SPAN_NONE, "v");
+  diag_warn(f->d, WARN_UNUSED_BINDING, SPAN_NONE, "v");
   diags_finish(f->d);
   assert_string_equal(text_cstr(&f->out), "relaxc: warning: w [-Wloud]\n"
                                           "relaxc: error: v [-Werror,-Wloud]\n"
@@ -143,7 +143,7 @@ static void sarif(void **state) {
   Fixture *f = *state;
   uint32_t id = add(f, "abc\n");
   diags_set_options(f->d, (DiagOptions){.format = DIAG_SARIF});
-  diag_warn(f->d, "unused", (Span){id, 0, 3}, "unused '%s'", "abc");
+  diag_warn(f->d, WARN_UNUSED_BINDING, (Span){id, 0, 3}, "unused '%s'", "abc");
   diags_finish(f->d);
   const char *s = text_cstr(&f->out);
   assert_non_null(strstr(s, "\"version\": \"2.1.0\""));

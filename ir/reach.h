@@ -1,0 +1,23 @@
+/* Which functions of a module are used, directly or not, by given ones. */
+#ifndef RELAXC_IR_REACH_H
+#define RELAXC_IR_REACH_H
+
+#include "ir/module.h"
+
+typedef struct {
+  Module *m;
+  Arena *arena;
+  StrMap reached; /* name -> Global * */
+  VEC(Global *) todo;
+} Reach;
+
+void reach_init(Reach *r, Module *m, Arena *a);
+/* Adds a function and what it uses. A name that the module lacks is no function. */
+void reach_add(Reach *r, const char *name);
+static inline bool reach_has(const Reach *r, const char *name) {
+  return strmap_has(&r->reached, name);
+}
+/* Is it visible outside of the module? */
+bool global_is_entry(const Global *g);
+
+#endif
