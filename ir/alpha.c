@@ -196,7 +196,8 @@ static bool same_stmt(Pairs *p, const Stmt *a, const Stmt *b) {
   case STMT_ASSERT:
     return same_expr(p, a->assert_.cond, b->assert_.cond) &&
            same_text(a->assert_.kind, b->assert_.kind) &&
-           same_text(a->assert_.message, b->assert_.message);
+           same_text(a->assert_.message, b->assert_.message) &&
+           a->assert_.nparts == b->assert_.nparts;
   case STMT_EVAL: return same_expr(p, a->eval, b->eval);
   case STMT_ALLOC:
   case STMT_DECL:
@@ -215,7 +216,8 @@ static bool same_stmt(Pairs *p, const Stmt *a, const Stmt *b) {
 bool primfunc_equal(const PrimFunc *a, const PrimFunc *b) {
   if (a == b) return true;
   if (a->nparams != b->nparams || a->ndims != b->ndims || !dtype_eq(a->ret, b->ret) ||
-      a->is_private != b->is_private || a->s_tir != b->s_tir || !attr_equal(a->attrs, b->attrs))
+      a->is_private != b->is_private || a->s_tir != b->s_tir || a->persistent != b->persistent ||
+      !attr_equal(a->attrs, b->attrs))
     return false;
   Arena *arena = arena_create();
   Pairs p;

@@ -536,7 +536,12 @@ static void print_assert(Printer *p, const Stmt *s, int indent) {
     text_putc(t, '(');
     text_put_quoted(t, kind, strlen(kind));
     text_puts(t, ", [");
-    text_put_quoted(t, msg, strlen(msg));
+    uint32_t n = s->assert_.parts ? s->assert_.nparts : 1;
+    for (uint32_t i = 0; i < n; i++) {
+      const char *part = s->assert_.parts ? s->assert_.parts[i] : msg;
+      if (i) text_puts(t, ", ");
+      text_put_quoted(t, part, strlen(part));
+    }
     text_puts(t, "])");
   }
   text_putc(t, '\n');
@@ -719,6 +724,7 @@ static void print_head(Printer *p, const PrimFunc *f, int indent) {
   const char *sep = "(";
   if (f->is_private) text_printf(t, "%sprivate=True", sep), sep = ", ";
   if (f->s_tir && !earlier(p)) text_printf(t, "%ss_tir=True", sep), sep = ", ";
+  if (f->persistent) text_printf(t, "%spersistent=True", sep), sep = ", ";
   if (!f->check_well_formed) text_printf(t, "%scheck_well_formed=False", sep), sep = ", ";
   text_puts(t, *sep == ',' ? ")\n" : "\n");
   text_indent(t, indent);
@@ -768,7 +774,8 @@ void print_primfunc(Printer *p, const PrimFunc *f, int indent) {
   }
   p->quote = QUOTE_NONE;
   text_putc(t, ')');
-  if (dtype_known(f->ret)) text_printf(t, " -> T.%s", dtype_name(f->ret));
+  if (dtype_known(f->ret) && !f->ret_inferred)
+    text_printf(t, " -> T.%s", f->ret_pointer ? f->ret_pointer : dtype_name(f->ret));
   text_puts(t, ":\n");
   int in = indent + 4;
   for (uint32_t i = 0; i < vars.n && !earlier(p); i++) {

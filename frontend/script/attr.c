@@ -307,6 +307,10 @@ const Attr *sema_attr(Sema *s, const Tree *t) {
     return a;
   }
   case TREE_SUBSCRIPT: {
+    if (metadata_is_string(s, t)) {
+      const char *text = metadata_string(s, t);
+      return text ? attr_str(s->m->arena, text) : NULL;
+    }
     if (metadata_is_reference(s, t)) {
       const ConstData *d = metadata_const(s, t);
       if (!d) return NULL;

@@ -386,31 +386,39 @@ static Stmt *read_with(Sema *s, const Tree *t) {
 
 /* ---- the rest ---- */
 
+/* A part of a message: a string, here or in the metadata. */
+static const char *message_part(Sema *s, const Tree *t) {
+  if (t->kind == TREE_STR) return strpool_intern(s->ctx->strings, t->str, t->n);
+  if (t->kind == TREE_SUBSCRIPT && metadata_is_string(s, t)) return metadata_string(s, t);
+  sema_error(s, t, "the message of an assert is a string");
+  return NULL;
+}
+
+/* assert cond, "message" or assert cond, ("Kind", ["part", "part"]) */
 static Stmt *read_assert(Sema *s, const Tree *t) {
-  const Expr *cond = sema_bool(s, t->a);
+  const Expr *cond = sema_condition(s, t->a);
   if (!cond) return NULL;
   const char *kind = "RuntimeError";
   const Tree *m = t->b;
-  Text text = {0};
-  bool ok = true;
   if (m && m->kind == TREE_TUPLE && m->n == 2 && m->at[0]->kind == TREE_STR) {
     kind = strpool_intern(s->ctx->strings, m->at[0]->str, m->at[0]->n);
     m = m->at[1];
   }
-  if (m && (m->kind == TREE_LIST || m->kind == TREE_TUPLE)) {
-    for (uint32_t i = 0; i < m->n; i++) {
-      ok &= m->at[i]->kind == TREE_STR;
-      if (ok) text_putn(&text, m->at[i]->str, m->at[i]->n);
-    }
-  } else if (m && m->kind == TREE_STR) {
-    text_putn(&text, m->str, m->n);
-  } else {
-    ok = !m;
+  bool list = m && (m->kind == TREE_LIST || m->kind == TREE_TUPLE);
+  uint32_t n = list ? m->n : m != NULL;
+  const char **parts = ARENA_ARRAY(s->m->arena, const char *, n + 1);
+  Text text = {0};
+  bool ok = true;
+  for (uint32_t i = 0; i < n && ok; i++) {
+    ok = (parts[i] = message_part(s, list ? m->at[i] : m)) != NULL;
+    if (ok) text_puts(&text, parts[i]);
   }
-  if (!ok) sema_error(s, m, "the message of an assert is a string");
   const char *message = strpool_intern(s->ctx->strings, text_cstr(&text), text.n);
   text_free(&text);
-  return ok ? stmt_assert(s->m->arena, tree_span(s, t), cond, kind, message) : NULL;
+  if (!ok) return NULL;
+  Stmt *x = stmt_assert(s->m->arena, tree_span(s, t), cond, kind, message);
+  if (list) x->assert_.parts = parts, x->assert_.nparts = n;
+  return x;
 }
 
 /* break and continue, also written T.break_loop() and T.continue_loop(). */
@@ -452,7 +460,7 @@ static Stmt *read_expression(Sema *s, const Tree *t, bool first) {
       r->kind = STMT_RETURN;
       r->span = span;
       r->ret = x;
-      if (!dtype_known(s->prim->ret)) s->prim->ret = x->dtype;
+      if (!dtype_known(s->prim->ret)) s->prim->ret = x->dtype, s->prim->ret_inferred = true;
       return r;
     }
     if (strcmp(m, "buffer_store") == 0 && e->n == 3 && e->at[0]->kind == TREE_NAME) {
@@ -543,7 +551,7 @@ static Stmt *read_statement(Sema *s, const Tree *t, bool first) {
                    ? expr_int(s->ctx, s->prim->ret, x->ret->i)
                    : sema_convert(s, x->ret, s->prim->ret);
     else
-      s->prim->ret = x->ret->dtype;
+      s->prim->ret = x->ret->dtype, s->prim->ret_inferred = true;
     return x;
   }
   case TREE_BLOCK: return loop_statements(s, t);

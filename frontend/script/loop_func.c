@@ -194,9 +194,15 @@ void loop_declare(Sema *s, Decl *d) {
   }
   if (def->returns && !tree_is_none(def->returns)) {
     DType t = DT_UNKNOWN;
-    if (loop_scalar_type(s, def->returns, &t))
+    DType elem = DT_UNKNOWN;
+    const char *scope = NULL;
+    if (loop_scalar_type(s, def->returns, &t)) {
       f->ret = t;
-    else
+    } else if (sema_is_pointer(s, def->returns)) {
+      f->ret = DT_HANDLE;
+      if (sema_pointer(s, def->returns, &elem, &scope))
+        f->ret_pointer = pointer_name(s->ctx, elem, scope);
+    } else
       sema_error(s, def->returns, "a prim_func returns a scalar such as T.int32, or nothing");
   }
   primfunc_collect_dims(s->ctx, s->m->arena, f);

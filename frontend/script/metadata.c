@@ -182,7 +182,9 @@ bool metadata_is_reference(Sema *s, const Tree *t) {
          !scope_find(&s->scope, t->name);
 }
 
-ConstData *metadata_const(Sema *s, const Tree *t) {
+/* The entry that metadata[key][index] refers to, and where its constant is kept; NULL after an
+ * error. */
+static const cJSON *find_entry(Sema *s, const Tree *t, ConstData ***known) {
   Metadata *m = s->metadata;
   const Tree *inner = t->a;
   int64_t index = 0;
@@ -198,23 +200,49 @@ ConstData *metadata_const(Sema *s, const Tree *t) {
     sema_error(s, inner->b, "the metadata has no '%s'", key);
     return NULL;
   }
-  const cJSON *constant = index < list->n ? node_at(m, list->items[index]) : NULL;
-  if (!constant) {
+  const cJSON *entry = index < list->n ? node_at(m, list->items[index]) : NULL;
+  if (!entry)
     sema_error(s, t->b, "the metadata has %u entries under '%s'", list->n, key);
-    return NULL;
-  }
-  if (list->known[index]) return list->known[index];
-  const cJSON *text = data_of(constant, "ffi.Tensor");
+  else
+    *known = &list->known[index];
+  return entry;
+}
+
+/* The node in field `key` of an entry. */
+static const cJSON *field_of(const Metadata *m, const cJSON *entry, const char *key) {
+  const cJSON *fields = cJSON_GetObjectItemCaseSensitive(entry, "data");
+  return node_at(m, cJSON_GetObjectItemCaseSensitive(fields, key));
+}
+
+ConstData *metadata_const(Sema *s, const Tree *t) {
+  ConstData **known = NULL;
+  const cJSON *entry = find_entry(s, t, &known);
+  if (!entry || *known) return entry ? *known : NULL;
+  const cJSON *text = data_of(entry, "ffi.Tensor");
   if (!text) {
-    const cJSON *fields = cJSON_GetObjectItemCaseSensitive(constant, "data");
-    const cJSON *value = cJSON_GetObjectItemCaseSensitive(fields, "value");
-    if (!value) value = cJSON_GetObjectItemCaseSensitive(fields, "data");
-    const cJSON *tensor = node_at(m, value);
+    const cJSON *tensor = field_of(s->metadata, entry, "value");
+    if (!tensor) tensor = field_of(s->metadata, entry, "data");
     text = tensor ? cJSON_GetObjectItemCaseSensitive(tensor, "data") : NULL;
   }
-  if (!cJSON_IsString(text)) {
-    sema_error(s, t, "this entry of the metadata is no constant tensor");
-    return NULL;
-  }
-  return list->known[index] = read_tensor(s, t, text->valuestring);
+  if (cJSON_IsString(text)) return *known = read_tensor(s, t, text->valuestring);
+  sema_error(s, t, "this entry of the metadata is no constant tensor");
+  return NULL;
+}
+
+bool metadata_is_string(Sema *s, const Tree *t) {
+  const Tree *key = t->a->kind == TREE_SUBSCRIPT ? t->a->b : NULL;
+  return metadata_is_reference(s, t) && key && key->kind == TREE_STR &&
+         (strcmp(key->str, "ir.StringImm") == 0 || strcmp(key->str, "ffi.String") == 0);
+}
+
+const char *metadata_string(Sema *s, const Tree *t) {
+  ConstData **known = NULL;
+  const cJSON *entry = find_entry(s, t, &known);
+  if (!entry) return NULL;
+  const cJSON *text = data_of(entry, "ffi.String");
+  if (!text) text = data_of(field_of(s->metadata, entry, "value"), "ffi.String");
+  if (cJSON_IsString(text))
+    return strpool_intern(s->ctx->strings, text->valuestring, strlen(text->valuestring));
+  sema_error(s, t, "this entry of the metadata is no string");
+  return NULL;
 }

@@ -170,7 +170,7 @@ static bool read_flag(Sema *s, const Tree *t, bool *out) {
 
 static void read_flags(Sema *s, const Tree *call, Decoration *d) {
   static const char *const relax_names[] = {"private", "pure", "check_well_formed"};
-  static const char *const prim_names[] = {"private", "s_tir", "check_well_formed"};
+  static const char *const prim_names[] = {"private", "s_tir", "persistent", "check_well_formed"};
   for (uint32_t i = 0; i < call->n; i++) {
     const Tree *a = call->at[i];
     if (a->kind == TREE_BAD) continue;
@@ -186,8 +186,10 @@ static void read_flags(Sema *s, const Tree *call, Decoration *d) {
       read_flag(s, a, &d->pure);
     else if (d->prim && strcmp(a->name, "s_tir") == 0)
       read_flag(s, a, &d->s_tir);
+    else if (d->prim && strcmp(a->name, "persistent") == 0)
+      read_flag(s, a, &d->persistent);
     else {
-      const char *near = text_nearest(a->name, d->relax ? relax_names : prim_names, 3);
+      const char *near = text_nearest(a->name, d->relax ? relax_names : prim_names, d->relax ? 3 : 4);
       if (near)
         sema_error(s, a, "the decorator has no argument '%s'; did you mean '%s'?", a->name, near);
       else
@@ -264,6 +266,7 @@ static void declare_function(Sema *s, const Tree *t) {
     PrimFunc *f = decl->prim = primfunc_create(s->m, def->name, span);
     f->is_private = d.is_private;
     f->s_tir = d.s_tir;
+    f->persistent = d.persistent;
     f->check_well_formed = d.check;
     module_add_prim(s->m, f);
   }

@@ -77,7 +77,7 @@ static inline Span decl_span(const Sema *s, const Decl *d) {
 /* What the decorator of a function says. */
 typedef struct {
   bool relax, prim; /* @R.function or @T.prim_func */
-  bool is_private, pure, s_tir, check;
+  bool is_private, pure, s_tir, persistent, check;
 } Decoration;
 /* Reads the decorators of a TREE_DEF; false after an error. */
 bool sema_decoration(Sema *s, const Tree *t, Decoration *d);
@@ -168,5 +168,8 @@ bool metadata_is_reference(Sema *s, const Tree *t);
 /* The constant, or the bare tensor of an attribute, behind metadata[key][index]; NULL after an
  * error. */
 ConstData *metadata_const(Sema *s, const Tree *t);
+/* Does t refer to a string of the metadata? It; NULL after an error. */
+bool metadata_is_string(Sema *s, const Tree *t);
+const char *metadata_string(Sema *s, const Tree *t);
 
 #endif
