@@ -348,9 +348,16 @@ void print_dims(Printer *p, const Expr *const *dims, uint32_t n, char open, char
                   (p->quote == QUOTE_ALL || (p->quote == QUOTE_COMPOSED &&
                                              (e->kind != EXPR_VAR || map_getp(&p->late, e->var) ||
                                               (!p->graph && !dtype_eq(e->dtype, DT_I64)))));
-    if (quoted) text_putc(p->t, '"');
+    if (!quoted) {
+      expr_at(p, e, PREC_NONE);
+      continue;
+    }
+    Text text = {0}, *t = p->t;
+    p->t = &text;
     expr_at(p, e, PREC_NONE);
-    if (quoted) text_putc(p->t, '"');
+    p->t = t;
+    text_put_quoted(t, text.s ? text.s : "", text.n);
+    text_free(&text);
   }
   text_puts(p->t, n == 1 && open == '(' ? ",)" : (char[]){close, 0});
 }

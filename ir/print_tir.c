@@ -663,15 +663,6 @@ static bool is_param(const PrimFunc *f, const Var *v) {
   return false;
 }
 
-/* Dims in a signature are in quotes where they come before the scalar parameter that they name. */
-static bool names_later_param(const PrimFunc *f, uint32_t i) {
-  const Buffer *b = f->param_bufs[i];
-  for (uint32_t d = 0; d < b->ndim; d++)
-    for (uint32_t k = i + 1; k < f->nparams; k++)
-      if (!f->param_bufs[k] && expr_uses_var(b->shape[d], f->params[k])) return true;
-  return false;
-}
-
 static void print_param(Printer *p, const PrimFunc *f, uint32_t i) {
   Text *t = p->t;
   const Buffer *b = f->param_bufs[i];
@@ -684,12 +675,9 @@ static void print_param(Printer *p, const PrimFunc *f, uint32_t i) {
         print_define(p, &f->param_bufs[i], arena_printf(p->arena, "var_%s", b->name));
     text_printf(t, "%s: T.handle", handle);
   } else {
-    QuoteMode quote = p->quote;
-    if (quote == QUOTE_COMPOSED && names_later_param(f, i)) p->quote = QUOTE_ALL;
     text_printf(t, "%s: T.Buffer(", print_buffer(p, b));
     print_buffer_args(p, b, true, NULL);
     text_putc(t, ')');
-    p->quote = quote;
   }
 }
 

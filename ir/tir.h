@@ -149,7 +149,7 @@ struct Stmt {
     struct {
       const Expr *cond;
       const char *kind;
-      const char *message; /* all of it */
+      const char *message;      /* all of it */
       const char *const *parts; /* as the text splits it; NULL: one */
       uint32_t nparts;
     } assert_;
@@ -183,13 +183,13 @@ struct PrimFunc {
   Var **dims; /* symbolic shape vars that appear bare in param shapes and are no scalar parameters,
                  in order of first appearance: implicit arguments bound from the shapes */
   uint32_t ndims;
-  DType ret; /* unknown: none */
+  DType ret;               /* unknown: none */
   const char *ret_pointer; /* what a returned handle points to (pointer_name) */
   bool ret_inferred;       /* from the return statements: no annotation says it */
   const Attr *attrs;
   bool is_private, s_tir, check_well_formed;
   bool persistent; /* a GPU kernel that stays: kept as written */
-  Stmt *body; /* s_tir: a STMT_BLOCK named "root" without axes, holding allocs */
+  Stmt *body;      /* s_tir: a STMT_BLOCK named "root" without axes, holding allocs */
   struct Module *module;
 };
 

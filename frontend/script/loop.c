@@ -396,7 +396,7 @@ static const char *message_part(Sema *s, const Tree *t) {
 
 /* assert cond, "message" or assert cond, ("Kind", ["part", "part"]) */
 static Stmt *read_assert(Sema *s, const Tree *t) {
-  const Expr *cond = sema_condition(s, t->a);
+  const Expr *cond = sema_bool(s, t->a);
   if (!cond) return NULL;
   const char *kind = "RuntimeError";
   const Tree *m = t->b;

@@ -189,7 +189,8 @@ static void read_flags(Sema *s, const Tree *call, Decoration *d) {
     else if (d->prim && strcmp(a->name, "persistent") == 0)
       read_flag(s, a, &d->persistent);
     else {
-      const char *near = text_nearest(a->name, d->relax ? relax_names : prim_names, d->relax ? 3 : 4);
+      const char *near =
+          text_nearest(a->name, d->relax ? relax_names : prim_names, d->relax ? 3 : 4);
       if (near)
         sema_error(s, a, "the decorator has no argument '%s'; did you mean '%s'?", a->name, near);
       else
