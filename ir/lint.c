@@ -47,5 +47,6 @@ void module_lint(Module *m) {
   Arena *a = arena_create();
   module_each(m, g) if (g->kind == GLOBAL_FUNC) lint_seq(m, &g->func->body);
   lint_functions(m, a);
+  lint_bounds(m);
   arena_free(a);
 }

@@ -31,6 +31,7 @@ void printer_init(Printer *p, Text *t, Dialect d, Arena *a) {
   map_init(&p->shared, a);
   strmap_init(&p->used, a);
   strmap_init(&p->typevar_names, a);
+  strmap_init(&p->local_dims, a);
 }
 
 /* Forgets the names of the last function; those that every function must avoid stay taken. */
@@ -95,6 +96,22 @@ const char *print_define(Printer *p, const void *key, const char *hint) {
   const char *name = take_name(p, hint);
   map_setp(&p->names, key, (void *)(uintptr_t)name);
   return name;
+}
+
+static const char *define_dim(Printer *p, const Var *v, StrMap *into, const StrMap *avoid) {
+  const char *name;
+  do name = print_define(p, v, v->name);
+  while (strmap_has(avoid, name));
+  strmap_set(into, name, (void *)(uintptr_t)name);
+  return name;
+}
+
+const char *print_define_typevar(Printer *p, const Var *v) {
+  return define_dim(p, v, &p->typevar_names, &p->local_dims);
+}
+
+const char *print_define_local(Printer *p, const Var *v) {
+  return define_dim(p, v, &p->local_dims, &p->typevar_names);
 }
 
 const char *print_name(Printer *p, const void *key, const char *hint) {

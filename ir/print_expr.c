@@ -227,25 +227,14 @@ static void print_let(Printer *p, const Expr *e) {
   print_scope_leave(p, mark);
 }
 
-/* `n = T.int64()` would redefine a TypeVar of that name: neither n nor n_1 may be one. */
-static void avoid_typevars(Printer *p, const char *hint) {
-  size_t len = strlen(hint);
-  for (uint32_t i = 0; i < p->typevar_names.n; i++) {
-    const char *name = p->typevar_names.entries[i].key;
-    if (strncmp(name, hint, len) || (name[len] && name[len] != '_')) continue;
-    if (strmap_get(&p->used, name)) continue;
-    strmap_set(&p->used, name, (void *)(uintptr_t)1);
-    vec_push(p->arena, &p->scope, name);
-  }
-}
-
 static void print_var(Printer *p, const Var *v) {
   /* At graph level a variable met for the first time gets a `n = T.int64()` line before the
    * statement (print_relax.c). */
   if (p->arena && p->graph && !map_getp(&p->declared, v)) {
     map_setp(&p->declared, v, (void *)(uintptr_t)v);
     vec_push(p->arena, &p->pending, (Var *)(uintptr_t)v);
-    if (p->quote == QUOTE_NONE && !map_hasp(&p->names, v)) avoid_typevars(p, v->name);
+    if (p->quote == QUOTE_NONE && p->d == DIALECT_TODAY && !map_hasp(&p->names, v))
+      print_define_local(p, v);
   }
   text_puts(p->t, print_name(p, v, v->name));
 }

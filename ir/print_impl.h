@@ -35,6 +35,7 @@ typedef struct {
   Map declared;   /* symbolic Vars whose T.int64() line isn't needed any more (value not NULL) */
   VarVec pending; /* Vars met that aren't declared yet */
   StrMap typevar_names; /* in today's dialect: the variables of the signatures */
+  StrMap local_dims;    /* variables that lines `n = T.int64()` declare */
   Map late;             /* scalar parameters that stand behind what is being printed */
   Map prim_params;      /* Vars that are prim parameters of the function */
   Map data_names;       /* data Var* of buffers -> Buffer* that shows it as X.data */
@@ -53,6 +54,9 @@ void printer_init(Printer *p, Text *t, Dialect d, Arena *a);
 /* A name unique among those in scope, for object `key`; the same object keeps its first one. */
 const char *print_define(Printer *p, const void *key, const char *hint);
 const char *print_name(Printer *p, const void *key, const char *hint);
+/* The same for symbolic variables: a TypeVar has another name than any that a function declares. */
+const char *print_define_typevar(Printer *p, const Var *v);
+const char *print_define_local(Printer *p, const Var *v);
 /* The same for nodes, whose keys are their ids. */
 const char *print_define_node(Printer *p, const Node *n, const char *hint);
 const char *print_node_name(Printer *p, const Node *n);

@@ -578,8 +578,10 @@ static void name_dims(Printer *p, Var *const *vars, uint32_t n, bool declared) {
   for (uint32_t i = 0; i < n; i++) {
     const Var *v = vars[i];
     if (map_hasp(&p->names, v)) continue; /* a parameter, or a variable of the function around */
-    const char *name = print_define(p, v, v->name);
-    if (p->d == DIALECT_TODAY) strmap_set(&p->typevar_names, name, (void *)(uintptr_t)name);
+    if (p->d == DIALECT_TODAY)
+      print_define_typevar(p, v);
+    else
+      print_define(p, v, v->name);
     if (declared) map_setp(&p->declared, v, (void *)(uintptr_t)v);
   }
 }

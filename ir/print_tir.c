@@ -637,9 +637,10 @@ static void name_params(Printer *p, const PrimFunc *f) {
 
 static void name_dim(Printer *p, const Var *v) {
   if (map_hasp(&p->names, v)) return;
-  const char *name = print_define(p, v, v->name);
   if (!earlier(p) && dtype_eq(v->dtype, DT_I64))
-    strmap_set(&p->typevar_names, name, (void *)(uintptr_t)name);
+    print_define_typevar(p, v);
+  else
+    print_define(p, v, v->name);
 }
 
 static void name_dims(Printer *p, const PrimFunc *f, VarVec *vars) {

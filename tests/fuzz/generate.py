@@ -13,11 +13,12 @@ can be dropped, or become a parameter of the same type (programs.py does that).
 import random
 
 FLOATS = ("float32", "float64", "float16")
-INTS = ("int32", "int64", "uint8", "int8", "int16", "uint32")
+INTS = ("int32", "int64", "uint8", "int8", "int16", "uint16", "uint32", "uint64")
 MANTISSA = {"float16": 2.0**11, "float32": 2.0**24, "float64": 2.0**53}
 ROOM = {"float16": 1e3, "float32": 1e5, "float64": 1e8}  # of values that are not exact
 POOL = [1, 2, 3, 4, 5, 7, 8, 9, 13, 16, 17, 31, 32, 33, 48, 64, 65, 100, 130]
 STATIC = [1, 1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33, 48, 64, 100, 128]
+ONLY = []  # names of the kinds of operators to use; empty: all
 ELEMENTS = 30000
 WORK = 400000
 
@@ -138,6 +139,7 @@ class Generator:
         self.kernels = {}   # name -> text
         self.helpers = {}   # name -> Func
         self.count = 0
+        self.kinds = [(k, w) for k, w in all_kinds() if not ONLY or k.__name__[3:] in ONLY]
 
     # --- choices ---------------------------------------------------------------------------------
     def name(self, stem):
@@ -227,15 +229,15 @@ class Generator:
         done = tries = 0
         while done < steps and tries < steps * 8:
             tries += 1
-            kind = self.rng.choices([k for k, _ in KINDS], [w for _, w in KINDS])[0]
+            kind = self.rng.choices([k for k, _ in self.kinds], [w for _, w in self.kinds])[0]
             if kind in (op_if, op_call) and (f.private or (kind is op_if and f.dataflow)):
                 continue
             if kind(self, f):
                 done += 1
 
     def dtype(self):
-        return self.rng.choices(["float32", "float64", "float16", "int32", "int64", "uint8", "int8", "bool"],
-                                [10, 3, 2, 3, 2, 1, 1, 1])[0]
+        return self.rng.choices(["float32", "float64", "float16", "int32", "int64", "uint8", "int8", "bool", "int16", "uint16", "uint32",
+                                 "uint64"], [20, 6, 4, 6, 4, 2, 2, 2, 1, 1, 1, 1])[0]
 
     def dim(self, f):
         r, rng = self.rng.random(), self.rng
@@ -373,7 +375,7 @@ def op_unary(g, f):
         table += [("R.nn.relu(X)", small, x.grain), ("R.abs(X)", small, x.grain), ("R.negative(X)", small, x.grain),
                   ("R.square(X)", small * small, None if x.grain is None else 2 * x.grain)]
         lo = rng.randint(-3, 1)
-        lo = max(lo, 0) if x.dtype in ("uint8", "uint32") else lo
+        lo = max(lo, 0) if x.dtype[0] == "u" else lo
         table.append((f"R.clip(X, {lo}, {rng.randint(1, 4)})", 4.0, x.grain))
     if x.dtype not in FLOATS:
         table += [("R.bitwise_not(X)", 1e9, None), ("R.logical_not(X)", 1.0, None)]
@@ -409,7 +411,7 @@ def broadcast(g, f, x):
     if r < 0.25:
         v = rng.choice([1, 2, 3]) if x.dtype not in FLOATS else rng.choice([0.5, 1.0, -1.5, 2.0, -0.25])
         v = v if x.dtype != "bool" else rng.choice([True, False])
-        if x.dtype in ("uint8", "uint32", "uint16"):
+        if x.dtype[0] == "u":
             y = g.like(f, x, dims=[])
             return ("{" + y.name + "}", [y.name], y, x.dims)
         return (f'R.const({v}, "{x.dtype}")', [], Val("", x.dtype, [], abs(v), 2), x.dims)
@@ -974,7 +976,7 @@ def op_create(g, f):
         d = g.dim(f)
         dtype = rng.choice(["int64", "float32", "int32"])
         return g.bind(f, f'R.arange({d.text()}, dtype="{dtype}")', [], dtype, [d], max(max(d.vals), 1), 0)
-    if kind == "const" and dtype not in ("uint8", "bool"):
+    if kind == "const" and dtype[0] not in "ub":
         n = rng.randint(1, 5)
         v = [rng.randint(-4, 4) for _ in range(n)]
         return g.bind(f, f'R.const({v}, "{dtype}")', [], dtype, [as_dim(n, g.sizes)], 4.0, 0)
@@ -1010,3 +1012,9 @@ def op_tir(g, f):
 KINDS = [(op_unary, 8), (op_binary, 12), (op_where, 2), (op_astype, 3), (op_reduce, 6), (op_scan, 2), (op_matmul, 6),
          (op_matmul_head, 2), (op_move, 10), (op_slice, 4), (op_join, 4), (op_split, 2), (op_take, 3), (op_norm, 4),
          (op_window, 4), (op_if, 1), (op_call, 2), (op_tir, 9), (op_create, 2), (op_tuple, 1)]
+
+
+def all_kinds():
+    """[(function, weight)] with those of operators.py, which builds on this module."""
+    import operators
+    return KINDS + operators.KINDS

@@ -229,7 +229,7 @@ def reduction(g, f, k, x, target, dims, red, post):
     count = max(max(product(red, g.sizes).vals), 1)
     t = target + subscript(ax)
     extreme = {"float16": 60000.0, "float32": 1e30, "float64": 1e30, "int32": 2**31 - 1, "int64": 2**40, "int16": 32767,
-               "int8": 127, "uint8": 255, "uint32": 2**32 - 1}[x.dtype]
+               "int8": 127, "uint8": 255, "uint16": 65535, "uint32": 2**32 - 1, "uint64": 2**63}[x.dtype]
     low = -extreme if x.dtype[0] != "u" else 0
     if how != "sum" and min(product(red, g.sizes).vals) == 0:
         how = "sum"

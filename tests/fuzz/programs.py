@@ -156,6 +156,8 @@ def native(so, jobs, what, timeout=60):
     pid = os.fork()
     if pid == 0:
         code = 1
+        if what == "threads":
+            os.environ["RELAXRT_NUM_THREADS"] = "3"
         try:
             os.close(r)
             with os.fdopen(w, "wb") as pipe:
@@ -192,16 +194,31 @@ MODES = {
     "loops": ["--emit=loops", "-march=x86-64-v3"], "tir0": ["--emit=tir", "-O0"], "twice": ["-j", "2"], "plain": ["-O0", "-fno-threads", "-march=x86-64-v2"],
     "tir-eval": ["--emit=tir"], "loops-eval2": ["--emit=loops", "-march=x86-64-v2"],
     "loops-eval3": ["--emit=loops", "-march=x86-64-v3"], "loops-eval4": ["--emit=loops", "-march=x86-64-v4"],
+    "passes": ["--emit=relax"], "threads": [],
 }
 CPU = open("/proc/cpuinfo").read() if os.path.exists("/proc/cpuinfo") else ""
 SUPPORTED = [m for m in MODES if m != "plain" and (m not in ("v3", "loops") or " avx2 " in CPU) and (m != "v4" or " avx512dq " in CPU)]
+
+
+# Passes of the graph that may run in any order and any number of times before what --passes=... then ends with.
+ANYWHERE = ["Normalize", "FoldConstant", "EliminateCommonSubexpr", "DeadCodeElimination", "ResolveClosures"]
+ENDS = [[], ["LegalizeOps"], ["LegalizeOps", "AnnotateTIROpPattern", "FuseOps", "FuseTIR"], ["LegalizeOps", "RewriteDataflowReshape"]]
+
+
+def pipeline(src):
+    """A list of passes in an order that depends on the program only."""
+    rng = random.Random(zlib.crc32(open(src, "rb").read()))
+    some = lambda: rng.choices(ANYWHERE, k=rng.randint(0, 4))
+    return ",".join(["LambdaLift", "ResolveClosures"] + some() + rng.choice(ENDS) + some())
 
 
 def build(relaxc, mode, src, tmp, weights=None):
     """Makes the library of a mode; returns its path."""
     so = os.path.join(tmp, f"{mode}.so")
     flags = MODES[mode]
-    if mode in ("relax", "earlier", "tir", "loops", "tir0"):
+    if mode == "passes":
+        flags = flags + [f"--passes={pipeline(src)}", "--verify-each"]
+    if mode in ("relax", "earlier", "tir", "loops", "tir0", "passes"):
         text = os.path.join(tmp, f"{mode}.rx")
         run([relaxc, src, *flags, "-o", text], f"{mode} text")
         last = ["-O0"] if mode == "tir0" else ["-march=x86-64-v3"] if mode == "loops" else []
@@ -496,7 +513,7 @@ def main():
         generate.STATIC[:] = [1, 1, 3, 8, 17, 64, 100, 256, 300, 513]
         generate.ELEMENTS, generate.WORK = 600000, 20000000
     if args.kinds:
-        generate.KINDS[:] = [(k, w) for k, w in generate.KINDS if k.__name__[3:] in args.kinds.split(",")]
+        generate.ONLY[:] = args.kinds.split(",")
     if args.print:
         print(generate.Generator(args.seed).program(args.functions, args.steps).text())
         return 0
