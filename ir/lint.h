@@ -6,7 +6,8 @@
 
 /* A module as read and verified: values that nothing uses, functions that nothing reaches. */
 void module_lint(Module *m);
-/* Accesses of prim_funcs that are out of range for certain (-Windex-bounds); part of module_lint. */
+/* Accesses of prim_funcs that are out of range for certain (-Windex-bounds); part of module_lint.
+ */
 void lint_bounds(Module *m);
 
 #endif
