@@ -407,7 +407,12 @@ static void print_value(Printer *p, const Node *n, bool rhs) {
     p->need_cls = true;
     text_printf(t, "cls.%s", n->str);
     return;
-  case OP_EXTERN: text_put_quoted(t, n->str, strlen(n->str)); return;
+  case OP_EXTERN:
+    if (rhs) text_puts(t, "R.ExternFunc(");
+    text_put_quoted(t, n->str, strlen(n->str));
+    if (rhs && !n->sinfo->opaque) text_puts(t, ", "), print_sinfo(p, n->sinfo);
+    if (rhs) text_putc(t, ')');
+    return;
   case OP_CALL:
     print_node(p, node_in(n, 0));
     text_putc(t, '(');

@@ -26,5 +26,6 @@ Node *graph_read_match_cast(Sema *s, const Tree *t);
 Node *graph_read_prim_value(Sema *s, const Tree *t);
 Node *graph_read_str(Sema *s, const Tree *t);
 Node *graph_read_dtype(Sema *s, const Tree *t);
+Node *graph_read_extern(Sema *s, const Tree *t);
 
 #endif

@@ -83,6 +83,7 @@ static const struct {
     {"shape", graph_read_shape},           {"match_cast", graph_read_match_cast},
     {"prim_value", graph_read_prim_value}, {"str", graph_read_str},
     {"dtype", graph_read_dtype},           {"tuple", graph_read_tuple},
+    {"ExternFunc", graph_read_extern},
 };
 
 static Node *unknown_op(Sema *s, const Tree *t, const char *name) {

@@ -188,3 +188,17 @@ Node *graph_read_dtype(Sema *s, const Tree *t) {
     return graph_bad(s, t);
   return node_dtype(s->f, d, tree_span(s, t));
 }
+
+/* A function of C by its symbol. */
+Node *graph_read_extern(Sema *s, const Tree *t) {
+  if (!want(s, t, 1, 2, "R.ExternFunc(\"symbol\")")) return graph_bad(s, t);
+  const Tree *v = plain(t->at[0]);
+  if (v->kind != TREE_STR) {
+    sema_error(s, v, "expected a string but got %s", tree_describe(v));
+    return graph_bad(s, t);
+  }
+  Node *n = node_create(s->f, OP_EXTERN, NULL, 0, tree_span(s, t));
+  n->str = strpool_intern(s->ctx->strings, v->str, v->n);
+  if (t->n == 2) n->annot = sema_type(s, plain(t->at[1]));
+  return graph_finish(s, n, NULL);
+}

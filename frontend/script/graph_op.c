@@ -232,8 +232,8 @@ Node *graph_read_op(Sema *s, const Tree *t, const OpInfo *op, const Tree *self) 
 /* ---- calls across levels: R.call_tir(cls.f, (a, b), out_ty=...) ---- */
 
 static Node *read_callee(Sema *s, const Tree *t) {
-  bool known = false;
-  const char *global = sema_global(s, t, &known);
+  bool known = false, local = t->kind == TREE_NAME && scope_find(&s->scope, t->name);
+  const char *global = local ? NULL : sema_global(s, t, &known);
   if (global) {
     if (!known) return graph_bad(s, t);
     return node_global(s->f, global, tree_span(s, t));

@@ -339,10 +339,20 @@ static const SInfo *unknown_type(Sema *s, const Tree *t) {
   return sinfo_bad(s->ctx);
 }
 
+/* x.ty, which the earlier language calls x.struct_info; NULL when t is no such thing. */
+static const SInfo *type_of_value(Sema *s, const Tree *t) {
+  if (t->kind != TREE_ATTR || t->b->kind != TREE_NAME || s->signature) return NULL;
+  if (strcmp(t->name, "ty") != 0 && strcmp(t->name, "struct_info") != 0) return NULL;
+  const Binding *b = scope_find(&s->scope, t->b->name);
+  return b && b->kind == BIND_NODE && !b->hidden ? b->node->sinfo : NULL;
+}
+
 const SInfo *sema_type(Sema *s, const Tree *t) {
   Context *c = s->ctx;
   if (t->kind == TREE_BAD) return sinfo_bad(c);
   if (tree_is_none(t)) return sinfo_tuple(c, NULL, 0);
+  const SInfo *same = type_of_value(s, t);
+  if (same) return same;
   const Tree *head = t->kind == TREE_CALL ? t->a : t;
   bool call = t->kind == TREE_CALL;
   const char *member = sema_member(s, head, 'R');

@@ -103,7 +103,7 @@ const SInfo *infer_GLOBAL(InferCtx *ic, Node *n) {
 }
 
 const SInfo *infer_EXTERN(InferCtx *ic, Node *n) {
-  (void)n;
+  if (n->annot) return n->annot;
   return sinfo_callable_opaque(ic->c, sinfo_object(ic->c), false);
 }
 
