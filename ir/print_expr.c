@@ -399,6 +399,8 @@ void print_index_map(Printer *p, const IndexMap *m) {
   p->uses_T = true;
   text_puts(p->t, "T.index_map(");
   print_map(p, m, true);
+  if (m->nin && !dtype_eq(m->in[0]->dtype, DT_I64))
+    text_printf(p->t, ", index_dtype=\"%s\"", dtype_name(m->in[0]->dtype));
   text_putc(p->t, ')');
 }
 

@@ -36,8 +36,26 @@ bool tree_const_int(const Tree *t, int64_t *out) {
   return true;
 }
 
+/* 5.0 / 3.0 */
+static bool const_arithmetic(const Tree *t, double *out) {
+  double a = 0, b = 0;
+  if (!tree_const_float(t->a, &a) || !tree_const_float(t->b, &b)) return false;
+  switch ((TreeOp)t->op) {
+  case TREE_ADD: *out = a + b; return true;
+  case TREE_SUB: *out = a - b; return true;
+  case TREE_MUL: *out = a * b; return true;
+  case TREE_DIV: *out = a / b; return b != 0;
+  case TREE_POW: *out = pow(a, b); return true;
+  default: return false;
+  }
+}
+
 bool tree_const_float(const Tree *t, double *out) {
   t = untyped(t);
+  if (t->kind == TREE_BINARY) return const_arithmetic(t, out);
+  if (t->kind == TREE_CALL && t->n == 1 && t->a->kind == TREE_NAME &&
+      strcmp(t->a->name, "float") == 0) /* float("inf") */
+    return tree_const_float(t->at[0], out);
   if (t->kind == TREE_STR) {
     if (strcmp(t->str, "inf") == 0)
       *out = INFINITY;

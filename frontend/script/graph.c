@@ -34,8 +34,10 @@ static const SInfo *scalar_param(Sema *s, const Tree *p, DType d) {
   return sinfo_prim_value(s->ctx, v->expr);
 }
 
-/* T.int64 as an annotation; such parameters are usable as dims by all others. */
+/* T.int64 or R.Prim("int64") as an annotation; such parameters are usable as dims by all others. */
 static bool is_scalar_annotation(Sema *s, const Tree *t, DType *d) {
+  if (t && graph_is_call(t, "R", "Prim") && t->n == 1 && t->at[0]->kind == TREE_STR)
+    return sema_prim_type(t->at[0]->str, d);
   if (t && t->kind == TREE_CALL && t->n == 0) t = t->a;
   const char *m = t ? sema_member(s, t, 'T') : NULL;
   return m && sema_prim_type(m, d);
@@ -254,15 +256,46 @@ static void declare_var(Sema *s, const Tree *target, const Tree *value, DType d)
   b->undefined = true;
 }
 
-static void assign_tuple(Sema *s, const Tree *t, const Tree *target, const Tree *value) {
+/* I.meta_var(x) names a value without binding it. */
+static const Tree *meta_var(const Tree *t) {
+  bool meta = graph_is_call(t, "I", "meta_var") || graph_is_call(t, "T", "meta_var");
+  return meta && t->n == 1 && t->at[0]->kind != TREE_KEYWORD ? t->at[0] : NULL;
+}
+
+static void name_value(Sema *s, const Tree *target, const Tree *value) {
+  Node *v = graph_operand(s, value);
+  if (v->sinfo->kind == SINFO_BAD) {
+    bind_bad(s, target);
+    return;
+  }
+  scope_bind(&s->scope, target->name, BIND_NODE, tree_span(s, target))->node = v;
+}
+
+/* a, b = x, y: every value is read before a name is bound. */
+static void assign_each(Sema *s, const Tree *target, const Tree *value) {
   DType d = DT_UNKNOWN;
-  bool literal = value->kind == TREE_TUPLE && value->n == target->n;
-  if (literal && is_var_declaration(s, value->at[0], &d)) {
-    for (uint32_t i = 0; i < target->n; i++)
-      if (target->at[i]->kind == TREE_NAME && is_var_declaration(s, value->at[i], &d))
-        declare_var(s, target->at[i], value->at[i], d);
-      else
-        sema_error(s, value->at[i], "expected a declaration such as T.int64()");
+  Node **at = ARENA_ARRAY(s->arena, Node *, target->n);
+  for (uint32_t i = 0; i < target->n; i++)
+    if (!is_var_declaration(s, value->at[i], &d) && !meta_var(value->at[i]))
+      at[i] = graph_expr(s, value->at[i]);
+  for (uint32_t i = 0; i < target->n; i++) {
+    const Tree *x = target->at[i], *v = value->at[i];
+    if (x->kind != TREE_NAME)
+      sema_error(s, x, "expected a name but got %s", tree_describe(x));
+    else if (is_var_declaration(s, v, &d))
+      declare_var(s, x, v, d);
+    else if (meta_var(v))
+      name_value(s, x, meta_var(v));
+    else if (at[i]->sinfo->kind == SINFO_BAD)
+      bind_bad(s, x);
+    else
+      bind_value(s, x, at[i], NULL, NULL);
+  }
+}
+
+static void assign_tuple(Sema *s, const Tree *t, const Tree *target, const Tree *value) {
+  if (value->kind == TREE_TUPLE && value->n == target->n) {
+    assign_each(s, target, value);
     return;
   }
   Node *v = graph_operand(s, value);
@@ -325,6 +358,10 @@ static void assign(Sema *s, const Tree *t, const Tree *target, const Tree *annot
   }
   if (is_var_declaration(s, value, &d)) {
     declare_var(s, target, value, d);
+    return;
+  }
+  if (meta_var(value) && !annot) {
+    name_value(s, target, meta_var(value));
     return;
   }
   if (is_module_name(s, value)) {

@@ -31,11 +31,19 @@ Node *graph_read_tuple(Sema *s, const Tree *t) {
   return graph_finish(s, n, (const Tree *const *)t->at);
 }
 
+static bool name_is(const char *table, const char *name) {
+  size_t n = strlen(name);
+  return strncmp(table, name, n) == 0 && (!table[n] || table[n] == '?' || table[n] == '*');
+}
+
 /* `arg` is the operand's name in the table: shapes may be written as tuples of numbers. */
 static Node *read_argument(Sema *s, const Tree *t, const char *arg) {
   if ((t->kind == TREE_TUPLE || t->kind == TREE_LIST) && arg && op_arg_is_shape(arg) &&
       all_prim(s, t))
     return graph_shape_list(s, t);
+  DType d = DT_UNKNOWN;
+  if (t->kind == TREE_STR && arg && name_is(arg, "dtype")) /* dtype="float32" */
+    return sema_dtype(s, t, &d) ? node_dtype(s->f, d, tree_span(s, t)) : graph_bad(s, t);
   return graph_operand(s, t);
 }
 
@@ -46,11 +54,6 @@ bool graph_refuse_star(Sema *s, const Tree *t) {
 }
 
 /* ---- operator calls ---- */
-
-static bool name_is(const char *table, const char *name) {
-  size_t n = strlen(name);
-  return strncmp(table, name, n) == 0 && (!table[n] || table[n] == '?' || table[n] == '*');
-}
 
 static const AttrField *find_attr(const OpInfo *op, const char *name) {
   for (uint32_t i = 0; i < op->nattrs; i++) {
@@ -350,7 +353,10 @@ Node *graph_read_cross_call(Sema *s, const Tree *t, const OpInfo *op) {
       else
         add_operand(&c, graph_operand(s, a), a);
     } else if (attr < op->nattrs) {
-      set_attr(s, &c, &op->attrs[attr++], a, a);
+      /* by position, inplace_indices stands before out_ty */
+      uint32_t at = attr < 2 && op->id == OP_call_tir_inplace ? 1 - attr : attr;
+      set_attr(s, &c, &op->attrs[at], a, a);
+      attr++;
     } else {
       sema_error(s, a, "too many arguments to R.%s", op->name);
       c.bad = true;
