@@ -132,11 +132,12 @@ typedef enum {
   INTRIN_COUNT
 } IntrinId;
 
-enum {                    /* flags */
-       INTRIN_PURE = 1,   /* no side effect: may be moved, merged, dropped */
-       INTRIN_FLOAT = 2,  /* elementwise float math on any lanes */
-       INTRIN_OPAQUE = 4, /* parses and prints; compiling for a CPU is refused by name */
-       INTRIN_LAZY = 8,   /* evaluates only the chosen operand (if_then_else) */
+enum {                      /* flags */
+       INTRIN_PURE = 1,     /* no side effect: may be moved, merged, dropped */
+       INTRIN_FLOAT = 2,    /* elementwise float math on any lanes */
+       INTRIN_OPAQUE = 4,   /* parses and prints; compiling for a CPU is refused by name */
+       INTRIN_LAZY = 8,     /* evaluates only the chosen operand (if_then_else) */
+       INTRIN_SCALARS = 16, /* an operand is a scalar, never a buffer itself */
 };
 typedef enum {
   IRES_SAME,   /* dtype of the first argument */

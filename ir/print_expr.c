@@ -151,8 +151,13 @@ void print_indices(Printer *p, const Expr *const *idx, uint32_t n) {
   print_args(p, idx, n);
 }
 
+bool print_is_scalar(const Printer *p, const Buffer *b) {
+  return b->scalar && b->ndim == 0 && p->d != DIALECT_EARLIER;
+}
+
 static void print_load(Printer *p, const Expr *e) {
   text_puts(p->t, print_buffer(p, e->buf));
+  if (print_is_scalar(p, e->buf) && !e->has_pred) return;
   if (!e->has_pred) {
     text_putc(p->t, '[');
     print_indices(p, e->arg, e->n);

@@ -78,6 +78,8 @@ void print_indices(Printer *p, const Expr *const *idx, uint32_t n);
 void print_range(Printer *p, Range r);
 void print_range_end(Printer *p, Range r);
 const char *print_buffer(Printer *p, const Buffer *b);
+/* Is b written and read by its name alone? */
+bool print_is_scalar(const Printer *p, const Buffer *b);
 
 /* print_share.c: definitions in front of a statement for what its roots share, when their text
  * would be huge; print_unshare(mark) after it. */

@@ -431,9 +431,13 @@ static void print_store(Printer *p, const Stmt *s, int indent) {
   uint32_t mark = print_share(p, roots, b->ndim + 2, indent);
   text_indent(t, indent);
   text_puts(t, print_buffer(p, b));
-  text_puts(t, s->store.pred ? ".vstore([" : "[");
-  if (!s->store.pred || b->ndim) print_indices(p, s->store.idx, b->ndim);
-  text_puts(t, s->store.pred ? "], " : "] = ");
+  if (print_is_scalar(p, b)) {
+    text_puts(t, " = ");
+  } else {
+    text_puts(t, s->store.pred ? ".vstore([" : "[");
+    if (!s->store.pred || b->ndim) print_indices(p, s->store.idx, b->ndim);
+    text_puts(t, s->store.pred ? "], " : "] = ");
+  }
   print_expr(p, s->store.value);
   if (s->store.pred) {
     text_puts(t, ", predicate=");
@@ -454,27 +458,61 @@ static void print_var_type(Printer *p, const Var *v) {
 }
 
 static void print_let(Printer *p, const Stmt *s, int indent) {
+  const Var *v = s->let.var;
   uint32_t mark = print_share(p, &s->let.value, 1, indent);
   text_indent(p->t, indent);
-  Text value = {0};
   Text *t = p->t;
-  p->t = &value; /* the value is read before the name exists */
-  print_expr(p, s->let.value);
-  p->t = t;
-  text_puts(t, print_define(p, s->let.var, s->let.var->name));
-  if (earlier(p)) {
-    text_puts(t, ": ");
-    print_var_type(p, s->let.var);
-  } else if (s->let.var->dtype.code == DTYPE_HANDLE && !s->let.var->ptr_scope) {
-    text_puts(t, ": T.let"); /* the type is the value's */
+  const char *value = expr_text(p, s->let.value); /* read before the name exists */
+  text_printf(t, "%s: ", print_define(p, v, v->name));
+  if (earlier(p) || s->let.variable) {
+    print_var_type(p, v);
+  } else if (v->dtype.code == DTYPE_HANDLE && !v->ptr_scope) {
+    text_puts(t, "T.let"); /* the type is the value's */
   } else {
-    text_puts(t, ": T.let[");
-    print_var_type(p, s->let.var);
+    text_puts(t, "T.let[");
+    print_var_type(p, v);
     text_putc(t, ']');
   }
-  text_printf(t, " = %s\n", text_cstr(&value));
-  text_free(&value);
+  text_printf(t, " = %s\n", value);
   print_unshare(p, mark);
+}
+
+/* x: T.int32 = value, or without the value. */
+static void print_scalar(Printer *p, const Buffer *b, const Expr *value, int indent) {
+  uint32_t mark = print_share(p, &value, 1, indent);
+  text_indent(p->t, indent);
+  const char *text = value ? expr_text(p, value) : NULL;
+  define_buffer(p, b);
+  p->uses_T = true;
+  text_printf(p->t, "%s: T.%s", print_buffer(p, b), dtype_name(b->dtype));
+  if (text) text_printf(p->t, " = %s", text);
+  text_putc(p->t, '\n');
+  print_unshare(p, mark);
+}
+
+static bool is_other_load(const Expr *e, void *buf) {
+  return e->kind != EXPR_LOAD || e->buf != buf;
+}
+
+/* The value that `next` gives the variable declared just before it, or NULL. */
+static const Expr *first_value(const Buffer *b, const Stmt *next) {
+  if (next->kind != STMT_STORE || next->store.buf != b || next->store.pred) return NULL;
+  return expr_walk(next->store.value, is_other_load, (void *)(uintptr_t)b) ? next->store.value
+                                                                           : NULL;
+}
+
+static void print_seq(Printer *p, const Stmt *s, int indent) {
+  for (uint32_t i = 0; i < s->seq.n; i++) {
+    const Stmt *x = s->seq.at[i];
+    if (x->kind != STMT_ALLOC || !print_is_scalar(p, x->alloc.buf)) {
+      print_stmt(p, x, indent);
+      continue;
+    }
+    const Buffer *b = x->alloc.buf;
+    const Expr *value = i + 1 < s->seq.n ? first_value(b, s->seq.at[i + 1]) : NULL;
+    print_scalar(p, b, value, indent);
+    i += value != NULL;
+  }
 }
 
 /* Belongs to nothing: node 0. */
@@ -561,9 +599,7 @@ static void print_eval(Printer *p, const Expr *e, int indent) {
 void print_stmt(Printer *p, const Stmt *s, int indent) {
   Text *t = p->t;
   switch (s->kind) {
-  case STMT_SEQ:
-    for (uint32_t i = 0; i < s->seq.n; i++) print_stmt(p, s->seq.at[i], indent);
-    return;
+  case STMT_SEQ: print_seq(p, s, indent); return;
   case STMT_FOR: print_loop(p, s, indent); return;
   case STMT_BLOCK: print_block(p, s->block, indent); return;
   case STMT_STORE: print_store(p, s, indent); return;
@@ -598,7 +634,12 @@ void print_stmt(Printer *p, const Stmt *s, int indent) {
   case STMT_DEVICE: print_device(p, s, indent); return;
   case STMT_ASSERT: print_assert(p, s, indent); return;
   case STMT_EVAL: print_eval(p, s->eval, indent); return;
-  case STMT_ALLOC: print_alloc_stmt(p, s, indent); return;
+  case STMT_ALLOC:
+    if (print_is_scalar(p, s->alloc.buf))
+      print_scalar(p, s->alloc.buf, NULL, indent);
+    else
+      print_alloc_stmt(p, s, indent);
+    return;
   case STMT_DECL: print_decl(p, s, indent); return;
   case STMT_RETURN:
     text_indent(t, indent);

@@ -25,6 +25,7 @@ typedef struct Buffer {
   const char *scope;     /* "global" (memory), "local" (registers or stack of one iteration) */
   Var *data;             /* pointer variable; shared by buffers that alias (decl_buffer) */
   int32_t align;         /* bytes; 0: that of the element type */
+  bool scalar;           /* of rank 0: a variable, x: T.int32, written and read as x */
   const char *layout;    /* as written: "None", "T.TileLayout(...)"; NULL: the default */
   const char *extra;     /* other properties as text: "allocated_addr=0"; or NULL */
   Span span;
@@ -131,6 +132,7 @@ struct Stmt {
     struct {
       Var *var;
       const Expr *value;
+      bool variable; /* written x: T.int32 = value; nothing assigns it again */
     } let;
     struct {
       const Expr *cond;

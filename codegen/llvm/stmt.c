@@ -552,7 +552,7 @@ static void block_stmt(Fn *fn, const SBlock *b, Span span) {
   const Expr *first = NULL;
   for (uint32_t i = 0; i < b->niters; i++) {
     const BlockIter *it = &b->iters[i];
-    Stmt let = {.kind = STMT_LET, .span = span, .let = {it->var, it->value}};
+    Stmt let = {.kind = STMT_LET, .span = span, .let = {it->var, it->value, false}};
     fn_stmt(fn, &let);
     if (it->kind == ITER_REDUCE) {
       const Expr *at = expr_binary(c, EXPR_EQ, it->value, it->dom.min);

@@ -105,6 +105,16 @@ static Stmt *make_let(Sema *s, const Tree *t, const Tree *target, const Expr *va
   return stmt_let(s->m->arena, tree_span(s, t), v, value);
 }
 
+/* x: T.int32, memory of one element. */
+static Stmt *declare_scalar(Sema *s, const Tree *target, DType d) {
+  loop_name_is_free(s, target);
+  Buffer *b = buffer_create(s->ctx, target->name, d, NULL, 0, "local");
+  b->scalar = true;
+  b->span = tree_span(s, target);
+  scope_bind(&s->scope, target->name, BIND_BUFFER, b->span)->buffer = b;
+  return stmt_alloc(s->m->arena, b->span, b);
+}
+
 /* x = value or x: T.int32 = value. A name that is assigned again is a variable: memory of one
  * element, set by each assignment that can see it. */
 static Stmt *make_scalar(Sema *s, const Tree *t, const Tree *target, const Expr *value,
@@ -119,13 +129,13 @@ static Stmt *make_scalar(Sema *s, const Tree *t, const Tree *target, const Expr 
     return make_store(s, t, old->buffer, none, value);
   }
   bool plain = dtype_known(value->dtype) && value->dtype.code != DTYPE_HANDLE;
-  if (!plain || (uintptr_t)map_getp(&s->loop->assigned, target->name) < 2)
-    return make_let(s, t, target, value);
-  loop_name_is_free(s, target);
-  Buffer *b = buffer_create(s->ctx, target->name, value->dtype, NULL, 0, "local");
-  b->span = tree_span(s, target);
-  scope_bind(&s->scope, target->name, BIND_BUFFER, b->span)->buffer = b;
-  Stmt *both[2] = {stmt_alloc(a, b->span, b), make_store(s, t, b, none, value)};
+  if (!plain || (uintptr_t)map_getp(&s->loop->assigned, target->name) < 2) {
+    Stmt *x = make_let(s, t, target, value);
+    x->let.variable = plain;
+    return x;
+  }
+  Stmt *both[2] = {declare_scalar(s, target, value->dtype), NULL};
+  both[1] = make_store(s, t, both[0]->alloc.buf, none, value);
   return stmt_seq(a, both, 2);
 }
 
@@ -246,13 +256,15 @@ static Stmt *read_assign(Sema *s, const Tree *t, const Tree *target, const Tree 
 
 static Stmt *read_annotated(Sema *s, const Tree *t) {
   const Tree *target = t->at[0], *type = t->at[1], *value = t->at[2];
+  DType d = DT_UNKNOWN;
+  if (target->kind == TREE_NAME && !value && loop_scalar_type(s, type, &d))
+    return declare_scalar(s, target, d);
   if (target->kind != TREE_NAME || !value) {
     sema_error(s, t, "expected name: type = value");
     loop_bind_bad(s, target);
     return NULL;
   }
   const Expr *e = sema_expr(s, value);
-  DType d = DT_UNKNOWN;
   const Tree *head = type->kind == TREE_CALL || type->kind == TREE_SUBSCRIPT ? type->a : type;
   const char *m = sema_member(s, head, 'T');
   const Tree *inner = type->kind == TREE_SUBSCRIPT ? type->b : type;

@@ -226,6 +226,10 @@ const Expr *expr_read_choice(Sema *s, const Tree *t, const Tree *cond, const Tre
   const Expr *c = sema_bool(s, cond), *a = sema_expr(s, x), *b = sema_expr(s, y);
   if (!c || !a || !b) return NULL;
   if (!lazy && !want_one_dtype(s, t, a, b)) return NULL;
+  if (lazy && (a->dtype.code == DTYPE_HANDLE || b->dtype.code == DTYPE_HANDLE)) {
+    sema_error(s, t, "T.if_then_else chooses between scalars, not pointers");
+    return NULL;
+  }
   if (!sema_match_types(s, t, &a, &b)) return NULL;
   if (lazy && c->dtype.lanes != 1) {
     sema_error(s, cond, "the condition of T.if_then_else must be a scalar");
@@ -251,7 +255,8 @@ static const Expr *read_argument(Sema *s, const Tree *t, const IntrinInfo *info)
   if (t->kind == TREE_STR) return expr_str(c, strpool_intern(c->strings, t->str, t->n));
   if (t->kind == TREE_NAME) {
     Binding *b = scope_find(&s->scope, t->name);
-    if (b && b->kind == BIND_BUFFER && !b->hidden && b->buffer->ndim)
+    bool itself = !(info->flags & INTRIN_SCALARS);
+    if (itself && b && b->kind == BIND_BUFFER && !b->hidden && b->buffer->ndim)
       return expr_buf_itself(c, b->buffer);
   }
   if (t->kind == TREE_LIST && opaque) {

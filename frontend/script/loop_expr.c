@@ -284,6 +284,10 @@ const Expr **sema_indices(Sema *s, const Tree *t, const Buffer *b) {
 static const Expr *read_subscript(Sema *s, const Tree *t) {
   const Expr *field = NULL;
   if (loop_read_field(s, t, &field)) return field;
+  if (metadata_is_reference(s, t)) {
+    const char *text = metadata_string(s, t);
+    return text ? expr_str(s->ctx, text) : NULL;
+  }
   if (t->a->kind == TREE_NAME) {
     Binding *b = sema_lookup(s, t->a);
     if (!b) return NULL;
