@@ -766,20 +766,25 @@ static bool not_block(const Stmt *s, void *ctx) {
   return s->kind != STMT_BLOCK;
 }
 
-/* The root that the text need not name: it says nothing, and what it holds implies it. */
+/* Does what the root holds imply it? */
+static bool is_implied(const SBlock *b) {
+  bool implied = b->nallocs > 0;
+  if (b->body && b->body->kind == STMT_BLOCK)
+    implied |= b->body->block->niters > 0;
+  else if (b->body)
+    stmt_walk(b->body, not_block, &implied);
+  return implied;
+}
+
+/* The root that the text need not name: it says nothing, and what it holds implies it, or it isn't
+ * there. */
 static const SBlock *implicit_root(const Stmt *body) {
   if (!body || body->kind != STMT_BLOCK) return NULL;
   const SBlock *b = body->block;
   if (b->niters || !b->name || strcmp(b->name, "root") != 0 || b->predicate || b->nmatches ||
       b->init || (b->annotations && b->annotations->n))
     return NULL;
-  if (!b->written) return b;
-  bool implied = b->nallocs > 0, one = b->body && b->body->kind == STMT_BLOCK;
-  if (one)
-    implied |= b->body->block->niters > 0;
-  else if (b->body)
-    stmt_walk(b->body, not_block, &implied);
-  return implied && !b->nreads && !b->nwrites ? b : NULL;
+  return !b->written || (is_implied(b) && !b->nreads && !b->nwrites) ? b : NULL;
 }
 
 void print_primfunc(Printer *p, const PrimFunc *f, int indent) {
@@ -821,8 +826,10 @@ void print_primfunc(Printer *p, const PrimFunc *f, int indent) {
   if (!root) {
     print_body(p, body, in);
   } else {
-    text_indent(t, in);
-    text_printf(t, "# with T.%s(\"root\"):\n", earlier(p) ? "block" : "sblock");
+    if (is_implied(root)) {
+      text_indent(t, in);
+      text_printf(t, "# with T.%s(\"root\"):\n", earlier(p) ? "block" : "sblock");
+    }
     print_block_inside(p, root, in);
     print_body(p, root->body, in);
   }
