@@ -6,6 +6,7 @@
 #include "ir/ops/util.h"
 
 #include "ir/dim_rules.h"
+#include "ir/explain.h"
 #include "ir/print.h"
 
 #include <string.h>
@@ -27,6 +28,7 @@ const SInfo *infer_error(InferCtx *ic, const Node *n, ConstraintId id, int i, co
   diag_error(ic->c->diags, use_span(n, i), "%s [%s.%u]", text_cstr(&t), op->name,
              constraint_number(op->id, id));
   text_free(&t);
+  if (id >= C_extent) explain_vars(ic->c, n->func, ic->differ[0], ic->differ[1]);
   return sinfo_bad(ic->c);
 }
 
@@ -91,7 +93,7 @@ static bool dims_are_readable(const SInfo *s) {
 }
 
 bool node_infer(Module *m, Facts *facts, Node *n) {
-  InferCtx ic = {m->ctx, m, facts, m->arena};
+  InferCtx ic = {.c = m->ctx, .m = m, .facts = facts, .arena = m->arena};
   const OpInfo *op = node_op(n);
   uint32_t errors = diags_errors(m->ctx->diags);
   n->sinfo = sinfo_bad(m->ctx);
@@ -169,7 +171,11 @@ bool infer_eq(InferCtx *ic, const Expr *a, const Expr *b) {
 }
 
 bool infer_ne(InferCtx *ic, const Expr *a, const Expr *b) {
-  return a != b && prove_eq(ic->c, ic->facts, expr_dim(ic->c, a), expr_dim(ic->c, b)) == PROOF_NO;
+  if (a == b || prove_eq(ic->c, ic->facts, expr_dim(ic->c, a), expr_dim(ic->c, b)) != PROOF_NO)
+    return false;
+  ic->differ[0] = a;
+  ic->differ[1] = b;
+  return true;
 }
 
 const Expr *infer_literal(InferCtx *ic, const Expr *e) {

@@ -175,6 +175,7 @@ typedef struct InferCtx {
   Module *m;
   Facts *facts; /* may be NULL */
   Arena *arena;
+  const Expr *differ[2]; /* the dims that infer_ne told apart last, for the notes of an error */
 } InferCtx;
 
 /* Infers and sets n->sinfo (Bad operands give Bad silently). Checks operand counts first.

@@ -200,11 +200,11 @@ static SInfoCheck worse(SInfoCheck a, SInfoCheck b) {
 }
 
 static SInfoCheck check_dims(Context *c, const Facts *f, const SInfo *have, const SInfo *want,
-                             Text *why) {
+                             SInfoWhy *why) {
   if (want->ndim < 0) return SINFO_SUB;
   if (have->ndim < 0) return SINFO_MAYBE;
   if (have->ndim != want->ndim) {
-    if (why) text_printf(why, "it has %d dims but %d are expected", have->ndim, want->ndim);
+    if (why) text_printf(&why->words, "it has %d dims but %d are expected", have->ndim, want->ndim);
     return SINFO_FAIL;
   }
   if (want->shape_var) return have->shape_var == want->shape_var ? SINFO_SUB : SINFO_MAYBE;
@@ -218,11 +218,13 @@ static SInfoCheck check_dims(Context *c, const Facts *f, const SInfo *have, cons
     case PROOF_UNKNOWN: r = SINFO_MAYBE; break;
     case PROOF_NO:
       if (why) {
-        text_printf(why, "dim %d is ", i);
-        shape_dim_print(why, have->dims[i]);
-        text_puts(why, " but ");
-        shape_dim_print(why, want->dims[i]);
-        text_puts(why, " is expected");
+        why->have = have->dims[i];
+        why->want = want->dims[i];
+        text_printf(&why->words, "dim %d is ", i);
+        shape_dim_print(&why->words, have->dims[i]);
+        text_puts(&why->words, " but ");
+        shape_dim_print(&why->words, want->dims[i]);
+        text_puts(&why->words, " is expected");
       }
       return SINFO_FAIL;
     }
@@ -230,20 +232,20 @@ static SInfoCheck check_dims(Context *c, const Facts *f, const SInfo *have, cons
   return r;
 }
 
-static SInfoCheck check_dtype(DType have, DType want, Text *why) {
+static SInfoCheck check_dtype(DType have, DType want, SInfoWhy *why) {
   if (!dtype_known(want) || dtype_eq(have, want)) return SINFO_SUB;
   if (!dtype_known(have)) return SINFO_MAYBE;
   if (why) {
-    text_printf(why, "its dtype is %s", dtype_name(have));
-    text_printf(why, " but %s is expected", dtype_name(want));
+    text_printf(&why->words, "its dtype is %s", dtype_name(have));
+    text_printf(&why->words, " but %s is expected", dtype_name(want));
   }
   return SINFO_FAIL;
 }
 
 static SInfoCheck check_fields(Context *c, const Facts *f, const SInfo *have, const SInfo *want,
-                               Text *why, const char *word, bool contra) {
+                               SInfoWhy *why, const char *word, bool contra) {
   if (have->n != want->n) {
-    if (why) text_printf(why, "it has %u %ss but %u are expected", have->n, word, want->n);
+    if (why) text_printf(&why->words, "it has %u %ss but %u are expected", have->n, word, want->n);
     return SINFO_FAIL;
   }
   SInfoCheck r = SINFO_SUB;
@@ -252,7 +254,7 @@ static SInfoCheck check_fields(Context *c, const Facts *f, const SInfo *have, co
     SInfoCheck k = contra ? sinfo_check(c, f, w, h, NULL) : sinfo_check(c, f, h, w, NULL);
     r = worse(r, k);
     if (k == SINFO_FAIL && why) {
-      text_printf(why, "of %s %u: ", word, i);
+      text_printf(&why->words, "of %s %u: ", word, i);
       (void)(contra ? sinfo_check(c, f, w, h, why) : sinfo_check(c, f, h, w, why));
     }
   }
@@ -260,14 +262,14 @@ static SInfoCheck check_fields(Context *c, const Facts *f, const SInfo *have, co
 }
 
 SInfoCheck sinfo_check(Context *c, const Facts *f, const SInfo *have, const SInfo *want,
-                       Text *why) {
+                       SInfoWhy *why) {
   if (have == want || have->kind == SINFO_BAD || want->kind == SINFO_BAD ||
       want->kind == SINFO_OBJECT)
     return SINFO_SUB;
   if (have->kind == SINFO_OBJECT) return SINFO_MAYBE;
   if (have->kind != want->kind) {
     if (why)
-      text_printf(why, "it is %s but %s is expected", kind_words(have->kind),
+      text_printf(&why->words, "it is %s but %s is expected", kind_words(have->kind),
                   kind_words(want->kind));
     return SINFO_FAIL;
   }
@@ -287,11 +289,13 @@ SInfoCheck sinfo_check(Context *c, const Facts *f, const SInfo *have, const SInf
     case PROOF_NO: break;
     }
     if (why) {
-      text_puts(why, "its value is ");
-      shape_dim_print(why, have->value);
-      text_puts(why, " but ");
-      shape_dim_print(why, want->value);
-      text_puts(why, " is expected");
+      why->have = have->value;
+      why->want = want->value;
+      text_puts(&why->words, "its value is ");
+      shape_dim_print(&why->words, have->value);
+      text_puts(&why->words, " but ");
+      shape_dim_print(&why->words, want->value);
+      text_puts(&why->words, " is expected");
     }
     return SINFO_FAIL;
   case SINFO_SHAPE: return check_dims(c, f, have, want, why);
@@ -303,12 +307,13 @@ SInfoCheck sinfo_check(Context *c, const Facts *f, const SInfo *have, const SInf
     if (!have->vdevice) return SINFO_MAYBE;
     if (strcmp(have->vdevice, want->vdevice) == 0) return r;
     if (why)
-      text_printf(why, "it lives on '%s' but '%s' is expected", have->vdevice, want->vdevice);
+      text_printf(&why->words, "it lives on '%s' but '%s' is expected", have->vdevice,
+                  want->vdevice);
     return SINFO_FAIL;
   case SINFO_TUPLE: return check_fields(c, f, have, want, why, "field", false);
   case SINFO_CALLABLE:
     if (want->pure && !have->pure) {
-      if (why) text_puts(why, "it may have side effects but a pure function is expected");
+      if (why) text_puts(&why->words, "it may have side effects but a pure function is expected");
       return SINFO_FAIL;
     }
     r = SINFO_SUB;

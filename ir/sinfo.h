@@ -37,8 +37,8 @@ struct SInfo {
   const SInfo *const *fields;
   const SInfo *ret;  /* CALLABLE */
   bool opaque, pure; /* CALLABLE: no parameter list known; free of side effects */
-  uint32_t depth; /* of nesting: 0 for what holds no type */
-  uint32_t size;  /* types inside, this one included; UINT32_MAX for that many or more */
+  uint32_t depth;    /* of nesting: 0 for what holds no type */
+  uint32_t size;     /* types inside, this one included; UINT32_MAX for that many or more */
 };
 
 /* Nesting that everything which walks a type can take. A tuple of the same tuple twice, and so on,
@@ -72,14 +72,21 @@ static inline bool sinfo_is_tensor(const SInfo *s) {
   return s->kind == SINFO_TENSOR;
 }
 
-/* Could a value of type `have` be of type `want`? SINFO_FAIL only where provably not.
- * On failure *why (may be NULL) gets words: "dim 1 is 784 but 10 is expected". */
+/* Why a check failed. */
+typedef struct {
+  Text words;              /* "dim 1 is 784 but 10 is expected" */
+  const Expr *have, *want; /* the dims that differ; NULL where something else does */
+} SInfoWhy;
+
+/* Could a value of type `have` be of type `want`? SINFO_FAIL only where provably not; *why (may be
+ * NULL) then says why. */
 typedef enum {
   SINFO_SUB,
   SINFO_MAYBE,
   SINFO_FAIL
 } SInfoCheck; /* proved subtype; run-time check; never */
-SInfoCheck sinfo_check(Context *c, const Facts *f, const SInfo *have, const SInfo *want, Text *why);
+SInfoCheck sinfo_check(Context *c, const Facts *f, const SInfo *have, const SInfo *want,
+                       SInfoWhy *why);
 bool sinfo_equal(Context *c, const SInfo *a, const SInfo *b); /* by algebra */
 /* Least upper bound of two branches. */
 const SInfo *sinfo_lub(Context *c, const SInfo *a, const SInfo *b);

@@ -97,7 +97,7 @@ bool te_error(LowerCtx *lc, const char *fmt, ...) {
 }
 
 static InferCtx words(LowerCtx *lc) {
-  return (InferCtx){lc->c, lc->m, NULL, lc->arena};
+  return (InferCtx){.c = lc->c, .m = lc->m, .arena = lc->arena};
 }
 
 static bool check_known(LowerCtx *lc, const SInfo *s, const char *what) {

@@ -61,7 +61,7 @@ void te_assert(LowerCtx *lc, const Expr *cond, const char *fmt, ...) {
 }
 
 bool te_need_equal(LowerCtx *lc, const Expr *a, const Expr *b, const char *what) {
-  InferCtx ic = {lc->c, lc->m, NULL, lc->arena};
+  InferCtx ic = {.c = lc->c, .m = lc->m, .arena = lc->arena};
   if (infer_eq(&ic, a, b)) return true;
   const char *x = infer_expr_text(&ic, a), *y = infer_expr_text(&ic, b);
   if (infer_ne(&ic, a, b)) return te_error(lc, "%s differ: %s and %s", what, x, y);

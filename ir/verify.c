@@ -233,12 +233,12 @@ static void check_result(Verifier *v, const Func *f) {
   const SInfo *have = func_result(f)->sinfo;
   const SInfo *want = f->ret_annot ? f->ret_annot : f->ret;
   if (!have || !want) return;
-  Text why = {0};
+  SInfoWhy why = {0};
   if (sinfo_check(v->c, NULL, have, want, &why) == SINFO_FAIL)
     verify_fail(v, f->ret_span.file ? f->ret_span : f->span, "R12",
                 "the result of '%s' contradicts its return annotation: %s", f->name,
-                text_cstr(&why));
-  text_free(&why);
+                text_cstr(&why.words));
+  text_free(&why.words);
 }
 
 static void check_func(Verifier *v, const Func *f) {

@@ -3,6 +3,7 @@
  * Dims of the callee that are bare variables bind to the dims of the first argument that has them;
  * the others are then compared with those bindings put in. Only what is provably different fails.
  */
+#include "ir/explain.h"
 #include "ir/ops/attrs.h"
 #include "ir/verify_impl.h"
 
@@ -30,7 +31,8 @@ static bool is_bound(const Expr *e, void *ctx) {
   return e->kind != EXPR_VAR || map_getp(ctx, e->var);
 }
 
-static void check_buffer(Verifier *v, const PrimFunc *f, uint32_t at, const Actual *a, Map *bind) {
+static void check_buffer(Verifier *v, const Func *caller, const PrimFunc *f, uint32_t at,
+                         const Actual *a, Map *bind) {
   const Buffer *b = f->param_bufs[at];
   const SInfo *s = a->s;
   if (s->kind != SINFO_TENSOR) {
@@ -61,6 +63,7 @@ static void check_buffer(Verifier *v, const PrimFunc *f, uint32_t at, const Actu
     verify_print_dim(&t, want);
     verify_fail(v, a->span, "R8", "dim %d of %s of '%s' is %s is expected by parameter '%s'", i,
                 a->what, f->name, text_cstr(&t), b->name);
+    explain_vars(v->c, caller, s->dims[i], want);
     text_free(&t);
   }
 }
@@ -102,7 +105,7 @@ static bool check_actuals(Verifier *v, const Node *n, const PrimFunc *f, const A
   for (uint32_t i = 0; i < count; i++) {
     if (!actuals[i].s) continue;
     if (f->param_bufs[i])
-      check_buffer(v, f, i, &actuals[i], &bind);
+      check_buffer(v, n->func, f, i, &actuals[i], &bind);
     else
       check_scalar(v, f, i, &actuals[i]);
   }
@@ -131,11 +134,11 @@ static void arg_actuals(Verifier *v, const Node *n, ActualVec *out) {
 /* A result that is written into operand i is of the operand's type. */
 static void check_overwritten(Verifier *v, const Node *n, uint32_t i, const SInfo *result) {
   const SInfo *have = node_in(n, i)->sinfo;
-  Text why = {0};
+  SInfoWhy why = {0};
   if (have && sinfo_check(v->c, NULL, have, result, &why) == SINFO_FAIL)
     verify_fail(v, arg_span(n, i), "R8", "argument %u can't hold the result that overwrites it: %s",
-                i - 1, text_cstr(&why));
-  text_free(&why);
+                i - 1, text_cstr(&why.words));
+  text_free(&why.words);
 }
 
 static void check_call_tir(Verifier *v, const Node *n, const PrimFunc *f) {
@@ -181,11 +184,11 @@ static void check_call_func(Verifier *v, const Node *n, const SInfo *f, const ch
   for (uint32_t i = 0; i < f->n; i++) {
     const SInfo *have = node_in(n, i + 1)->sinfo;
     if (!have) continue;
-    Text why = {0};
+    SInfoWhy why = {0};
     if (sinfo_check(v->c, NULL, have, sinfo_subst(v->c, &known, f->fields[i]), &why) == SINFO_FAIL)
       verify_fail(v, arg_span(n, i + 1), "R9", "argument %u of '%s' doesn't fit: %s", i, name,
-                  text_cstr(&why));
-    text_free(&why);
+                  text_cstr(&why.words));
+    text_free(&why.words);
   }
 }
 

@@ -182,16 +182,17 @@ static const SInfo *check_annotation(Sema *s, const Tree *at, const char *name, 
                                      const SInfo *annot, bool *unproved) {
   *unproved = false;
   if (annot->kind == SINFO_BAD || value->sinfo->kind == SINFO_BAD) return annot;
-  Text why = {0};
+  SInfoWhy why = {0};
   SInfoCheck check = sinfo_check(s->ctx, s->facts, value->sinfo, annot, &why);
   *unproved = check == SINFO_MAYBE;
   if (check == SINFO_FAIL) {
     sema_error(s, at, "'%s' is annotated as %s but its value is %s%s%s", name,
-               sema_type_text(s, annot), sema_type_text(s, value->sinfo), why.n ? ": " : "",
-               text_cstr(&why));
+               sema_type_text(s, annot), sema_type_text(s, value->sinfo), why.words.n ? ": " : "",
+               text_cstr(&why.words));
+    explain_vars(s->ctx, s->f, why.have, why.want);
     annot = sinfo_bad(s->ctx);
   }
-  text_free(&why);
+  text_free(&why.words);
   return annot;
 }
 
@@ -751,14 +752,15 @@ static void finish_body(Sema *s, const Tree *t, BodyState *state) {
     return;
   }
   if (have->kind == SINFO_BAD || f->ret->kind == SINFO_BAD) return;
-  Text why = {0};
+  SInfoWhy why = {0};
   if (sinfo_check(s->ctx, s->facts, have, f->ret_annot, &why) == SINFO_FAIL) {
     diag_error(s->ctx->diags, f->body.yield->in[0].span,
                "'%s' returns %s but is declared to return %s%s%s", f->name, sema_type_text(s, have),
-               sema_type_text(s, f->ret_annot), why.n ? ": " : "", text_cstr(&why));
+               sema_type_text(s, f->ret_annot), why.words.n ? ": " : "", text_cstr(&why.words));
     diag_note(s->ctx->diags, f->ret_span, "the result is declared here");
+    explain_vars(s->ctx, f, why.have, why.want);
   }
-  text_free(&why);
+  text_free(&why.words);
 }
 
 void graph_body(Sema *s, Decl *d) {

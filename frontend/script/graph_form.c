@@ -147,15 +147,16 @@ Node *graph_read_match_cast(Sema *s, const Tree *t) {
   const SInfo *want_type = sema_type(s, tt);
   s->allow_undefined = false;
   if (want_type->kind == SINFO_BAD || v->sinfo->kind == SINFO_BAD) return graph_bad(s, t);
-  Text why = {0};
+  SInfoWhy why = {0};
   if (sinfo_check(s->ctx, s->facts, v->sinfo, want_type, &why) == SINFO_FAIL) {
     sema_error(s, t, "R.match_cast can never succeed: the value is %s, not %s%s%s",
-               sema_type_text(s, v->sinfo), sema_type_text(s, want_type), why.n ? ": " : "",
-               text_cstr(&why));
-    text_free(&why);
+               sema_type_text(s, v->sinfo), sema_type_text(s, want_type), why.words.n ? ": " : "",
+               text_cstr(&why.words));
+    explain_vars(s->ctx, s->f, why.have, why.want);
+    text_free(&why.words);
     return graph_bad(s, t);
   }
-  text_free(&why);
+  text_free(&why.words);
   Node *n = node_create(s->f, OP_MATCH_CAST, &v, 1, tree_span(s, t));
   n->annot = want_type;
   n->cast = over ? CAST_OVER : CAST_WRITTEN;

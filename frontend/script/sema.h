@@ -13,6 +13,7 @@
 
 #include "frontend/script/scope.h"
 #include "frontend/script/tree.h"
+#include "ir/explain.h"
 #include "ir/op.h"
 
 typedef struct Metadata Metadata;

@@ -92,7 +92,7 @@ const SInfo *infer_index_put(InferCtx *ic, Node *n) {
 
 bool lower_index_put(LowerCtx *lc, Node *n) {
   Context *c = lc->c;
-  InferCtx ic = {c, lc->m, NULL, lc->arena};
+  InferCtx ic = {.c = c, .m = lc->m, .arena = lc->arena};
   Buffer *x = te_arg(lc, 0), *v = te_arg(lc, 2);
   uint32_t k;
   Buffer *const *ind = te_args(lc, 1, &k);

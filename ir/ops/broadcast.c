@@ -14,7 +14,7 @@
 /* The extent that a and b broadcast to, if they do. */
 static const Expr *joined(LowerCtx *lc, const Expr *a, const Expr *b) {
   Context *c = lc->c;
-  InferCtx ic = {c, lc->m, NULL, lc->arena};
+  InferCtx ic = {.c = c, .m = lc->m, .arena = lc->arena};
   if (!a || expr_is_int(a, 1)) return b;
   if (expr_is_int(b, 1) || infer_eq(&ic, a, b)) return a;
   int64_t v;
@@ -46,7 +46,7 @@ static Node *named_shape(LowerCtx *lc, const Expr **dims, uint32_t n) {
 }
 
 static bool has_shape(LowerCtx *lc, const SInfo *s, const Node *shape) {
-  InferCtx ic = {lc->c, lc->m, NULL, lc->arena};
+  InferCtx ic = {.c = lc->c, .m = lc->m, .arena = lc->arena};
   if ((uint32_t)s->ndim != shape->shape.n) return false;
   for (int32_t k = 0; k < s->ndim; k++)
     if (!infer_eq(&ic, s->dims[k], shape->shape.at[k])) return false;

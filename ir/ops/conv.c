@@ -157,7 +157,7 @@ static bool finish(LowerCtx *lc, Buffer *r) {
 
 bool lower_conv(LowerCtx *lc, Node *n) {
   Context *c = lc->c;
-  InferCtx ic = {c, lc->m, NULL, lc->arena};
+  InferCtx ic = {.c = c, .m = lc->m, .arena = lc->arena};
   Conv v;
   if (!read_conv(&ic, n, &v)) return false;
   if (v.data.nblocks || v.kernel.nblocks || v.out.nblocks) return te_error(lc, LAYOUT_NOT_COMPILED);
@@ -370,7 +370,7 @@ static bool lower_by_residues(LowerCtx *lc, Buffer *x, Buffer *w, const Conv *v,
 
 bool lower_conv_transpose(LowerCtx *lc, Node *n) {
   Context *c = lc->c;
-  InferCtx ic = {c, lc->m, NULL, lc->arena};
+  InferCtx ic = {.c = c, .m = lc->m, .arena = lc->arena};
   Conv v;
   if (!read_conv(&ic, n, &v)) return false;
   if (v.data.nblocks || v.kernel.nblocks || v.out.nblocks) return te_error(lc, LAYOUT_NOT_COMPILED);

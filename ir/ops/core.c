@@ -2,6 +2,7 @@
  *
  * A call binds the callee's symbolic vars by matching its parameters' bare dims with the arguments,
  * substitutes them in the result, and forgets dims whose vars no argument fixes. */
+#include "ir/explain.h"
 #include "ir/ops/util.h"
 
 const SInfo *infer_keep(InferCtx *ic, Node *n) {
@@ -69,17 +70,18 @@ const SInfo *infer_ALIAS(InferCtx *ic, Node *n) {
 const SInfo *infer_MATCH_CAST(InferCtx *ic, Node *n) {
   const SInfo *have = node_in(n, 0)->sinfo, *want = n->annot;
   if (!want) bug("match_cast without its type");
-  Text why = {0};
+  SInfoWhy why = {0};
   if (sinfo_check(ic->c, ic->facts, have, want, &why) == SINFO_FAIL) {
     const SInfo *bad = infer_error(ic, n, C_possible, -1,
                                    "match_cast can't succeed: the value is %s but %s is "
                                    "expected",
                                    infer_type_text(ic, have), infer_type_text(ic, want));
-    if (why.n) infer_note(ic, n, -1, "%s", text_cstr(&why));
-    text_free(&why);
+    if (why.words.n) infer_note(ic, n, -1, "%s", text_cstr(&why.words));
+    explain_vars(ic->c, n->func, why.have, why.want);
+    text_free(&why.words);
     return bad;
   }
-  text_free(&why);
+  text_free(&why.words);
   return want;
 }
 
@@ -134,6 +136,26 @@ static Map bind_params(InferCtx *ic, const Node *n, const SInfo *f, Map *scope) 
   return bound;
 }
 
+/* Notes which argument gave the callee's variables in parameter i the values they have. */
+static void explain_bindings(InferCtx *ic, const Node *n, const SInfo *f, uint32_t i,
+                             const Map *bound) {
+  VarVec vars = {0};
+  sinfo_vars(ic->arena, f->fields[i], &vars);
+  for (uint32_t k = 0; k < vars.n; k++) {
+    const Expr *value = map_getp(bound, vars.at[k]);
+    for (uint32_t a = 0; value && a < f->n; a++) {
+      const SInfo *p = f->fields[a];
+      for (int32_t d = 0; p->dims && d < p->ndim; d++) {
+        if (p->dims[d]->kind != EXPR_VAR || p->dims[d]->var != vars.at[k]) continue;
+        infer_note(ic, n, (int)a + 1, "the callee's '%s' is %s in this call: dim %d of argument %u",
+                   vars.at[k]->name, infer_expr_text(ic, value), d, a + 1);
+        value = NULL;
+        break;
+      }
+    }
+  }
+}
+
 const SInfo *infer_CALL(InferCtx *ic, Node *n) {
   const SInfo *f = node_in(n, 0)->sinfo;
   if (f->kind != SINFO_CALLABLE)
@@ -151,17 +173,19 @@ const SInfo *infer_CALL(InferCtx *ic, Node *n) {
   for (uint32_t i = 0; i < f->n; i++) {
     const SInfo *want = sinfo_subst(ic->c, &bound, f->fields[i]);
     const SInfo *have = node_in(n, i + 1)->sinfo;
-    Text why = {0};
+    SInfoWhy why = {0};
     SInfoCheck ok = sinfo_check(ic->c, ic->facts, have, want, &why);
     if (ok == SINFO_FAIL) {
       const SInfo *bad =
           infer_error(ic, n, C_argument, (int)i + 1, "argument %u of '%s' is %s but %s is expected",
                       i + 1, name, infer_type_text(ic, have), infer_type_text(ic, f->fields[i]));
-      if (why.n) infer_note(ic, n, (int)i + 1, "%s", text_cstr(&why));
-      text_free(&why);
+      if (why.words.n) infer_note(ic, n, (int)i + 1, "%s", text_cstr(&why.words));
+      if (why.want) explain_bindings(ic, n, f, i, &bound);
+      explain_vars(ic->c, n->func, why.have, why.want);
+      text_free(&why.words);
       return bad;
     }
-    text_free(&why);
+    text_free(&why.words);
   }
   if (!f->ret) return sinfo_object(ic->c);
   return sinfo_erase(ic->c, &scope, sinfo_subst(ic->c, &bound, f->ret));

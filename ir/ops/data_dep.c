@@ -195,7 +195,7 @@ static Node *groups_of(LowerCtx *lc, Node *x, const Unique *u) {
 }
 
 bool lower_unique(LowerCtx *lc, Node *n) {
-  InferCtx ic = {lc->c, lc->m, NULL, lc->arena};
+  InferCtx ic = {.c = lc->c, .m = lc->m, .arena = lc->arena};
   Node *x = node_in(n, 0), *out[4];
   Unique u;
   if (x->sinfo->kind != SINFO_TENSOR || !x->sinfo->dims)

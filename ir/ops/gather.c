@@ -332,7 +332,7 @@ const SInfo *infer_slice_scatter(InferCtx *ic, Node *n) {
 
 bool lower_slice_scatter(LowerCtx *lc, Node *n) {
   Context *c = lc->c;
-  InferCtx ic = {c, lc->m, NULL, lc->arena};
+  InferCtx ic = {.c = c, .m = lc->m, .arena = lc->arena};
   SlicePlan p;
   Buffer *x = te_arg(lc, 0), *src = te_arg(lc, 1);
   if (!plan_slice(&ic, n, node_in(n, 0)->sinfo, &p)) return false;

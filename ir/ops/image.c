@@ -183,7 +183,7 @@ static const Expr *interpolate(Resize *r, uint32_t i, const Expr **idx) {
 
 bool lower_resize(LowerCtx *lc, Node *n) {
   Context *c = lc->c;
-  InferCtx ic = {c, lc->m, NULL, lc->arena};
+  InferCtx ic = {.c = c, .m = lc->m, .arena = lc->arena};
   Resize r = {.lc = lc, .a = n->attrs, .x = te_arg(lc, 0), .nd = axes_of(n->op)};
   if (!layout_read(&ic, n, "layout", r.a->layout, r.nd, false, &r.l)) return false;
   if (r.l.nblocks) return te_error(lc, LAYOUT_NOT_COMPILED);

@@ -164,7 +164,7 @@ const SInfo *infer_strided_slice(InferCtx *ic, Node *n) {
 
 bool lower_strided_slice(LowerCtx *lc, Node *n) {
   Context *c = lc->c;
-  InferCtx ic = {c, lc->m, NULL, lc->arena};
+  InferCtx ic = {.c = c, .m = lc->m, .arena = lc->arena};
   Slice s[TE_MAX_RANK] = {{0}};
   bool known, inbound = node_attrs(n, strided_slice)->assume_inbound;
   Buffer *x = te_arg(lc, 0);

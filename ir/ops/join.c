@@ -226,7 +226,7 @@ const SInfo *infer_split(InferCtx *ic, Node *n) {
 
 bool lower_split(LowerCtx *lc, Node *n) {
   Context *c = lc->c;
-  InferCtx ic = {c, lc->m, NULL, lc->arena};
+  InferCtx ic = {.c = c, .m = lc->m, .arena = lc->arena};
   Buffer *x = te_arg(lc, 0);
   int64_t parts, a = node_attrs(n, split)->axis;
   const Expr **cuts;

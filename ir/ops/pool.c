@@ -128,7 +128,7 @@ static const Expr *counted(LowerCtx *lc, const Pool *p, uint32_t i, const Expr *
 
 bool lower_pool(LowerCtx *lc, Node *n) {
   Context *c = lc->c;
-  InferCtx ic = {c, lc->m, NULL, lc->arena};
+  InferCtx ic = {.c = c, .m = lc->m, .arena = lc->arena};
   Pool p;
   if (!read_pool(&ic, n, &p)) return false;
   if (p.data.nblocks || p.out.nblocks) return te_error(lc, LAYOUT_NOT_COMPILED);
@@ -176,7 +176,7 @@ bool lower_pool(LowerCtx *lc, Node *n) {
  * gradient, of a mean every element its share. */
 bool lower_pool_backward(LowerCtx *lc, Node *n) {
   Context *c = lc->c;
-  InferCtx ic = {c, lc->m, NULL, lc->arena};
+  InferCtx ic = {.c = c, .m = lc->m, .arena = lc->arena};
   Pool p;
   if (!read_pool(&ic, n, &p)) return false;
   if (p.data.nblocks || p.out.nblocks) return te_error(lc, LAYOUT_NOT_COMPILED);
@@ -287,7 +287,7 @@ static const Expr *part_end(Context *c, const Expr *o, const Expr *dim, const Ex
 
 bool lower_adaptive_pool(LowerCtx *lc, Node *n) {
   Context *c = lc->c;
-  InferCtx ic = {c, lc->m, NULL, lc->arena};
+  InferCtx ic = {.c = c, .m = lc->m, .arena = lc->arena};
   Pool p;
   const Expr *size[WINDOW_MAX], *red[WINDOW_MAX], *one = te_i64(lc, 1);
   bool even[WINDOW_MAX];

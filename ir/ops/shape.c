@@ -245,7 +245,7 @@ const SInfo *infer_squeeze(InferCtx *ic, Node *n) {
 }
 
 bool lower_squeeze(LowerCtx *lc, Node *n) {
-  InferCtx ic = {lc->c, lc->m, NULL, lc->arena};
+  InferCtx ic = {.c = lc->c, .m = lc->m, .arena = lc->arena};
   const SInfo *s = node_in(n, 0)->sinfo;
   IntList axes = node_attrs(n, squeeze)->axis;
   int32_t at[TE_MAX_RANK];
@@ -302,7 +302,7 @@ bool lower_broadcast_to(LowerCtx *lc, Node *n) {
     else if (expr_proved_eq(c, d, lc->extents[k]))
       idx[i] = lc->ax[k];
     else {
-      InferCtx ic = {c, lc->m, NULL, lc->arena};
+      InferCtx ic = {.c = c, .m = lc->m, .arena = lc->arena};
       te_assert(lc, OR(EQ(d, te_i64(lc, 1)), EQ(d, lc->extents[k])),
                 "dim %u is %s, which is neither 1 nor %s", i, infer_expr_text(&ic, d),
                 infer_expr_text(&ic, lc->extents[k]));

@@ -40,7 +40,8 @@ static void bind_dims(Bind *x, Func *f, const SInfo *param, const SInfo *have) {
 }
 
 static bool check(Bind *x, const Func *f, const Node *p, const ConstData *d, const SInfo *have) {
-  Text why = {0}, want = {0}, got = {0};
+  SInfoWhy why = {0};
+  Text want = {0}, got = {0};
   bool ok = p->sinfo->kind == SINFO_TENSOR &&
             sinfo_check(x->pc->c, NULL, have, p->sinfo, &why) != SINFO_FAIL;
   if (!ok) {
@@ -50,7 +51,7 @@ static bool check(Bind *x, const Func *f, const Node *p, const ConstData *d, con
                d->name ? d->name : p->name, x->file, text_cstr(&got), p->name, f->name,
                text_cstr(&want));
   }
-  text_free(&why);
+  text_free(&why.words);
   text_free(&want);
   text_free(&got);
   return ok;

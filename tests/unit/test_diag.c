@@ -118,8 +118,8 @@ static void warnings(void **state) {
   diags_set_options(f->d, (DiagOptions){.werror = true});
   diag_warn(f->d, WARN_UNUSED_BINDING, SPAN_NONE, "v");
   diags_finish(f->d);
-  assert_string_equal(text_cstr(&f->out), "relaxc: warning: w [-Wloud]\n"
-                                          "relaxc: error: v [-Werror,-Wloud]\n"
+  assert_string_equal(text_cstr(&f->out), "relaxc: warning: w [-Wunused-binding]\n"
+                                          "relaxc: error: v [-Werror,-Wunused-binding]\n"
                                           "1 warning and 1 error generated.\n");
 }
 
@@ -148,7 +148,7 @@ static void sarif(void **state) {
   const char *s = text_cstr(&f->out);
   assert_non_null(strstr(s, "\"version\": \"2.1.0\""));
   assert_non_null(strstr(s,
-                         "{\"ruleId\": \"-Wunused\", \"level\": \"warning\", \"message\": "
+                         "{\"ruleId\": \"-Wunused-binding\", \"level\": \"warning\", \"message\": "
                          "{\"text\": \"unused 'abc'\"}, \"locations\": [{\"physicalLocation\": "
                          "{\"artifactLocation\": {\"uri\": \"a.rx\"}, \"region\": {\"startLine\": "
                          "1, \"startColumn\": 1, \"endLine\": 1, \"endColumn\": 4}}}]"));
