@@ -6,6 +6,7 @@
  */
 #include "ir/ops/attrs.h"
 #include "ir/print_impl.h"
+#include <math.h>
 #include <stdlib.h>
 
 static void print_node(Printer *p, const Node *n);
@@ -161,6 +162,14 @@ static void print_tuple(Printer *p, const Node *n, uint32_t from, bool parens) {
   if (parens) text_putc(p->t, ')');
 }
 
+/* A number as Python has it: 1.5, float("inf"). */
+static void put_float(Text *t, double v) {
+  bool finite = isfinite(v);
+  if (!finite) text_puts(t, "float(");
+  text_put_double(t, v);
+  if (!finite) text_putc(t, ')');
+}
+
 static void print_const(Printer *p, const Node *n) {
   const ConstData *k = n->data;
   const SInfo *dist = n->annot && n->annot->mesh ? n->annot : NULL;
@@ -171,7 +180,7 @@ static void print_const(Printer *p, const Node *n) {
   }
   text_puts(t, dist ? "R.dist.const(" : "R.const(");
   if (dtype_is_float(k->dtype))
-    text_put_double(t, dtype_load_double(k->dtype, k->bytes));
+    put_float(t, dtype_load_double(k->dtype, k->bytes));
   else if (dtype_is_bool(k->dtype))
     text_puts(t, dtype_load_int(k->dtype, k->bytes) ? "True" : "False");
   else
@@ -217,11 +226,11 @@ static void print_field(Printer *p, const AttrField *f, const void *v) {
       print_none(p);
     return;
   }
-  case AK_FLOAT: text_put_double(t, *(const double *)v); return;
+  case AK_FLOAT: put_float(t, *(const double *)v); return;
   case AK_OPT_FLOAT: {
     const OptFloat *o = v;
     if (o->has)
-      text_put_double(t, o->v);
+      put_float(t, o->v);
     else
       print_none(p);
     return;

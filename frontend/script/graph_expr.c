@@ -267,12 +267,16 @@ Node *graph_expr(Sema *s, const Tree *t) {
     }
     return read_operator(s, t);
   case TREE_SUBSCRIPT: return read_subscript(s, t);
-  case TREE_CALL:
+  case TREE_CALL: {
+    double f = 0;
+    if (tree_const_float(t, &f) && t->a->kind == TREE_NAME) /* float("inf") */
+      return node_prim(s->f, expr_float(s->ctx, DT_F64, f), tree_span(s, t));
     if (sema_member(s, t->a, 'T')) {
       const Expr *e = sema_expr(s, t);
       return e ? node_prim(s->f, e, tree_span(s, t)) : graph_bad(s, t);
     }
     return read_call(s, t);
+  }
   default: break;
   }
   sema_error(s, t, "expected a Relax value but got %s", tree_describe(t));
