@@ -7,7 +7,7 @@
 bool graph_calls(const Node *n) {
   return n->op == OP_CALL || n->op == OP_call_tir || n->op == OP_call_tir_inplace ||
          n->op == OP_call_tir_with_grad || n->op == OP_call_dps_packed || n->op == OP_call_packed ||
-         n->op == OP_call_pure_packed;
+         n->op == OP_call_pure_packed || n->op == OP_call_inplace_packed;
 }
 
 static GVal *gval(Graph *g, const SInfo *si) {
@@ -391,6 +391,41 @@ static bool is_fresh_output(Node *call, uint32_t i) {
   }
 }
 
+/* R.call_inplace_packed: copies of the arguments that are overwritten are passed and are the
+ * results; results of their own are given memory, as in destination-passing form. */
+static GVal *call_inplace(Graph *g, Node *n, const char *name) {
+  Cg *cg = g->cg;
+  const SInfoList *types = &node_attrs(n, call_inplace_packed)->ty_args;
+  const IntList *at = &node_attrs(n, call_inplace_packed)->inplace_indices;
+  GVals flat = {0}, outs = {0};
+  flatten_args(g, n, 1, &flat);
+  LLVMValueRef *out = ARENA_ARRAY(g->arena, LLVMValueRef, (uint32_t)types->n + 1);
+  uint32_t nout = 0;
+  for (int32_t i = 0; i < types->n && !cg->failed; i++) {
+    int64_t k = i < at->n ? at->at[i] : -1;
+    if (k >= 0 &&
+        (flat.n + 1 != n->nin || k >= (int64_t)flat.n || flat.at[k]->si->kind != SINFO_TENSOR)) {
+      cg_error(cg, n->span, "inplace index %lld is no tensor argument", (long long)k);
+      break;
+    }
+    GVal *v = graph_alloc(g, n, (uint32_t)i, k >= 0 ? flat.at[k]->si : types->at[i]);
+    if (cg->failed) break;
+    vec_push(g->arena, &outs, v);
+    if (k >= 0) {
+      gval_copy(g, flat.at[k], v->ptr);
+      flat.at[k] = v;
+    } else {
+      out[nout++] = dl_of(g, n, v);
+    }
+  }
+  if (cg->failed) return void_value(g, n);
+  LLVMValueRef *in = ARENA_ARRAY(g->arena, LLVMValueRef, flat.n + 1);
+  for (uint32_t i = 0; i < flat.n; i++) in[i] = dl_of(g, n, flat.at[i]);
+  if (!cg->failed) call_dl(g, name, in, flat.n, out, nout);
+  uint32_t next = 0;
+  return rebuild(g, n->sinfo, &outs, &next);
+}
+
 static GVal *call_packed(Graph *g, Node *n, const char *name) {
   Cg *cg = g->cg;
   Fn *fn = g->fn;
@@ -483,6 +518,7 @@ GVal *graph_call(Graph *g, Node *n) {
   Cg *cg = g->cg;
   Node *callee = node_in(n, 0);
   const char *sym = extern_symbol(g, callee);
+  if (sym && n->op == OP_call_inplace_packed) return call_inplace(g, n, sym);
   if (sym) return call_packed(g, n, sym);
   Global *x = callee->op == OP_GLOBAL ? module_find(cg->m, callee->str) : NULL;
   if (!x) {
