@@ -220,6 +220,7 @@ fuzz: deps
 	@$(MAKE) --no-print-directory -s BUILD=$(BUILD) SAN=$(SAN) all
 	$(PYTHON) tests/fuzz/mutate.py $(BUILD)/relaxc --seed $(SEED) --count $(SECONDS) \
 	  --keep $(BUILD)/fuzz samples/*/*.rx tests/parse/*.rx
+	$(PYTHON) tests/fuzz/comments.py $(BUILD)/relaxc tests $(SEED) $(SECONDS)
 	$(PYTHON) tests/fuzz/programs.py $(BUILD)/relaxc --seed $(SEED) --seconds $(SECONDS) \
 	  --keep $(BUILD)/fuzz
 

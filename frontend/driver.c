@@ -10,6 +10,7 @@
 #include "codegen/codegen.h"
 #include "codegen/header.h"
 #include "codegen/picture.h"
+#include "frontend/comments.h"
 #include "frontend/link.h"
 #include "frontend/output.h"
 #include "frontend/script/script.h"
@@ -392,11 +393,31 @@ int driver_compile(const Options *o) {
   return code;
 }
 
+static void format_one(Context *c, const Options *o, const char *input) {
+  Module *m = driver_read(c, o, input);
+  if (!m) return;
+  const SourceFile *source = sources_file(c->sources, m->file);
+  PrintMarks marks = {.arena = c->arena};
+  Text t = {0};
+  module_print_marked(&t, m, o->dialect, &marks);
+  comments_keep(c->arena, source, &marks, &t);
+  bool same = t.n == source->size && memcmp(t.s, source->text, t.n) == 0;
+  if (o->check_only && !same)
+    diag_error(c->diags, SPAN_NONE,
+               "'%s' is not in its canonical form; 'relaxc fmt -i' makes it so", input);
+  else if (!o->check_only && !(o->in_place && same && strcmp(input, "-") != 0))
+    (void)write_bytes(c, o->in_place ? input : o->output ? o->output : "-", text_cstr(&t), t.n);
+  text_free(&t);
+}
+
 int driver_fmt(const Options *o) {
-  Context *c = driver_begin(o);
-  Module *m = driver_read(c, o, o->inputs.at[0]);
-  if (m) (void)write_module(c, m, o, o->output ? o->output : "-");
-  return driver_end(c, o);
+  int code = 0;
+  for (uint32_t i = 0; i < o->inputs.n; i++) {
+    Context *c = driver_begin(o);
+    format_one(c, o, o->inputs.at[i]);
+    code |= driver_end(c, o);
+  }
+  return code;
 }
 
 int driver_list(const Options *o) {

@@ -75,7 +75,8 @@ static bool push_file(Parser *p, const char *path, int depth) {
   uint64_t size;
   const char *error;
   if (depth > 10) return wrong("response files nest too deeply: '@%s'", path);
-  if (!file_load(p->arena, path, &bytes, &size, NULL, &error)) return wrong("response file %s", error);
+  if (!file_load(p->arena, path, &bytes, &size, NULL, &error))
+    return wrong("response file %s", error);
   const char *s = bytes, *end = s + size;
   Text word = {0};
   bool ok = true, inside = false;
@@ -246,6 +247,8 @@ static bool apply(Parser *p, OptionId id, const char *v, bool *done) {
   case OPT_ASSEMBLY: return add_emit(o, EMIT_ASM);
   case OPT_SHARED: return add_emit(o, EMIT_SHARED);
   case OPT_SYNTAX_ONLY: o->syntax_only = true; return true;
+  case OPT_IN_PLACE: o->in_place = true; return true;
+  case OPT_FMT_CHECK: o->check_only = true; return true;
   case OPT_EMIT: return get_emit(p, v);
   case OPT_PREFIX:
     for (const char *c = v; *c; c++)
@@ -483,8 +486,11 @@ static void pick_kind_by_suffix(Options *o) {
 static bool settle(Options *o) {
   if (o->list_passes || o->list_ops || o->help_op) return true;
   if (!o->inputs.n) return wrong("no input file");
-  if (o->inputs.n > 1 && o->command != COMMAND_COMPILE)
+  bool fmt_many = o->command == COMMAND_FMT && (o->in_place || o->check_only);
+  if (o->inputs.n > 1 && o->command != COMMAND_COMPILE && !fmt_many)
     return wrong("'%s' takes one input file", command_name(o->command));
+  if (fmt_many && o->output) return wrong("'-i' and '--check' leave nothing for '-o'");
+  if (o->in_place && o->check_only) return wrong("'--check' writes nothing, '-i' does");
   if (o->command != COMMAND_COMPILE) return true;
   if (o->profile && o->no_threads)
     return wrong("'-fprofile' needs the runtime library, which '-fno-threads' leaves out");

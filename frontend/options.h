@@ -58,6 +58,7 @@ typedef struct {
   uint32_t emit;      /* set of 1 << EmitKind; never 0 for COMMAND_COMPILE unless syntax_only */
   bool emit_given;    /* by --emit, -c, -S, -shared or the suffix of -o */
   bool syntax_only;
+  bool in_place, check_only; /* fmt: -i, --check */
   const char *prefix;
   Dialect dialect;
   bool deps;

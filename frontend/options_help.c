@@ -23,7 +23,8 @@ static const char *const usage[][2] = {
      "compile in memory and call a function"},
     {"relaxc eval INPUT [--input NAME=FILE.npy]... [--output FILE]",
      "the same with the reference interpreter"},
-    {"relaxc fmt INPUT [-o FILE]", "print the canonical text of a script"},
+    {"relaxc fmt INPUT [-o FILE]", "print the canonical text of a script, comments kept"},
+    {"relaxc fmt -i|--check INPUT...", "rewrite scripts in place, or say which would change"},
 };
 
 static void put_spelling(Text *t, size_t i) {

@@ -36,6 +36,7 @@ typedef struct Module {
   StrMap suffixes;          /* next number that module_unique_name tries for a hint */
   uint32_t next_node, next_func, next_const;
   uint32_t file; /* source file, 0 if none */
+  Span span;     /* where the class is named in it */
 } Module;
 
 Module *module_create(Context *c);

@@ -95,7 +95,7 @@ struct BindingBlock {
   Seq *seq;    /* parent */
   Node *owner; /* OP_IF whose branch this is in, or NULL for the function's body */
   Func *func;
-  Span span;
+  Span span, output; /* the R.output of a dataflow block */
 };
 
 struct Func {

@@ -139,6 +139,19 @@ void print_scope_leave(Printer *p, uint32_t mark) {
   p->scope.n = mark;
 }
 
+/* ---- marks ---- */
+
+void print_mark(Printer *p, Span s) {
+  if (!p->marks || p->t != p->marked || !s.file) return;
+  vec_push(p->marks->arena, p->marks, ((PrintMark){s.begin, p->t->n}));
+}
+
+void print_moved(Printer *p, size_t start, size_t n) {
+  if (!p->marks || p->t != p->marked) return;
+  for (uint32_t i = p->marks->n; i > 0 && p->marks->at[i - 1].out >= start; i--)
+    p->marks->at[i - 1].out += n;
+}
+
 /* ---- attribute values ---- */
 
 static void print_attr_items(Printer *p, const Attr *a) {
@@ -288,18 +301,23 @@ static void print_head(Printer *p, Text *out) {
                 p->typevar_names.entries[i].key);
 }
 
-static void print_all(Text *t, const Module *m, Dialect d, const Global **gs, uint32_t n,
-                      bool lone) {
+static void print_all(Text *t, const Module *m, Dialect d, PrintMarks *marks, const Global **gs,
+                      uint32_t n, bool lone) {
   Arena *a = arena_create();
   Text head = {0};
   size_t start = t->n;
   Printer p;
   printer_init(&p, t, d, a);
   p.as_read = m->as_read;
+  p.marks = marks;
+  p.marked = t;
   int indent = lone ? 0 : 4;
   if (!lone) {
     p.uses_I = true;
-    text_puts(t, "@I.ir_module\nclass Module:\n");
+    print_mark(&p, m->span);
+    text_puts(t, "@I.ir_module\n");
+    print_mark(&p, m->span);
+    text_puts(t, "class Module:\n");
     bool any = n > 0;
     const Attr *const heads[] = {m->attrs, m->global_infos};
     const char *const names[] = {"I.module_attrs", "I.module_global_infos"};
@@ -318,16 +336,21 @@ static void print_all(Text *t, const Module *m, Dialect d, const Global **gs, ui
   }
   print_head(&p, &head);
   text_insert(t, start, head.s, head.n);
+  print_moved(&p, start, head.n);
   text_free(&head);
   arena_free(a);
 }
 
 void module_print(Text *t, const Module *m, Dialect d) {
+  module_print_marked(t, m, d, NULL);
+}
+
+void module_print_marked(Text *t, const Module *m, Dialect d, PrintMarks *marks) {
   const Global **gs = xmalloc((m->globals.n + 1) * sizeof *gs);
   uint32_t n = 0;
   module_each(m, g) gs[n++] = g;
   qsort(gs, n, sizeof *gs, global_order);
-  print_all(t, m, d, gs, n, m->lone && n == 1 && gs[0]->kind != GLOBAL_EXTERN);
+  print_all(t, m, d, marks, gs, n, m->lone && n == 1 && gs[0]->kind != GLOBAL_EXTERN);
   free(gs);
 }
 

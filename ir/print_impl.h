@@ -42,8 +42,10 @@ typedef struct {
   Map loops;            /* loop Var* -> Stmt* */
   Map shared;           /* Expr id + 1 -> name that stands for it */
   VEC(const Expr *) shared_list;
-  bool s_tir;   /* in a schedulable prim_func */
-  bool as_read; /* no pass has changed the module */
+  bool s_tir;        /* in a schedulable prim_func */
+  bool as_read;      /* no pass has changed the module */
+  PrintMarks *marks; /* of the main text, or NULL */
+  Text *marked;      /* that text: lines of others don't count */
   bool need_cls, cls_done;
   bool uses_R, uses_T, uses_I; /* for the header comments */
   MetaList consts, tensors;    /* what goes to the metadata section */
@@ -62,6 +64,10 @@ const char *print_define_node(Printer *p, const Node *n, const char *hint);
 const char *print_node_name(Printer *p, const Node *n);
 uint32_t print_scope_enter(Printer *p);
 void print_scope_leave(Printer *p, uint32_t mark);
+/* The line that starts here comes from s. */
+void print_mark(Printer *p, Span s);
+/* The text after `start` moves by n bytes: what is put in front of it. */
+void print_moved(Printer *p, size_t start, size_t n);
 void print_attr(Printer *p, const Attr *a);
 /* Arguments of a call: those of a list, then those of a dict (or NULL) by name. */
 void print_attr_args(Printer *p, const Attr *args, const Attr *options);

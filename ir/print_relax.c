@@ -452,6 +452,7 @@ static void put_declarations(Printer *p, size_t start, int indent, bool top) {
   Text *t = p->t;
   size_t n = t->n - start;
   char *rest = arena_strndup(p->arena, t->s + start, n);
+  size_t end = t->n;
   t->n = start;
   if (cls) {
     text_indent(t, indent);
@@ -466,6 +467,7 @@ static void put_declarations(Printer *p, size_t start, int indent, bool top) {
   }
   p->pending.n = 0;
   text_putn(t, rest, n);
+  print_moved(p, start, t->n - end);
 }
 
 static bool has_out_ty(const Node *n) {
@@ -506,6 +508,7 @@ static void print_branch(Printer *p, const Node *n, const Seq *s, const char *na
   if (r->block && r->block->seq == s && r == s->last->last && r->op != OP_IF && r->op != OP_FUNC)
     print_define_node(p, r, arena_printf(p->arena, "%s%s", name, suffix));
   print_seq(p, s, indent, false);
+  if (s->yield) print_mark(p, s->yield->span);
   text_indent(p->t, indent);
   print_binder(p, name, n);
   if (r->op == OP_TUPLE && !r->block)
@@ -518,6 +521,7 @@ static void print_branch(Printer *p, const Node *n, const Seq *s, const char *na
 
 static void print_if(Printer *p, const Node *n, int indent) {
   const char *name = print_node_name(p, n);
+  print_mark(p, n->span);
   text_indent(p->t, indent);
   text_puts(p->t, "if ");
   print_node(p, node_in(n, 0));
@@ -531,6 +535,7 @@ static void print_if(Printer *p, const Node *n, int indent) {
 static void print_binding(Printer *p, const Node *n, int indent) {
   if (is_silent(n)) return;
   if (cast_form(n) != CAST_WRITTEN) {
+    print_mark(p, n->name_span);
     text_indent(p->t, indent);
     print_binder(p, print_node_name(p, n), n);
     print_cast(p, n);
@@ -546,6 +551,7 @@ static void print_binding(Printer *p, const Node *n, int indent) {
     text_putc(p->t, '\n');
     return;
   }
+  print_mark(p, n->name_span);
   text_indent(p->t, indent);
   if (!is_statement(n)) print_binder(p, print_node_name(p, n), n);
   print_value(p, n, true);
@@ -553,6 +559,7 @@ static void print_binding(Printer *p, const Node *n, int indent) {
 }
 
 static void print_output(Printer *p, const BindingBlock *b, int indent) {
+  print_mark(p, b->output);
   text_indent(p->t, indent);
   text_puts(p->t, "R.output(");
   const char *sep = "";
@@ -568,6 +575,7 @@ static void print_seq(Printer *p, const Seq *s, int indent, bool top) {
   for (const BindingBlock *b = s->first; b; b = b->next) {
     size_t block_start = p->t->n;
     if (b->dataflow) {
+      print_mark(p, b->span);
       text_indent(p->t, indent);
       text_puts(p->t, "with R.dataflow():\n");
     }
@@ -662,7 +670,9 @@ void print_func(Printer *p, const Func *f, const char *name, int indent, bool ne
     text_indent(p->t, indent);
     text_putc(p->t, '\n');
   }
+  print_mark(p, f->name_span);
   print_decorator(p, f, indent, nested);
+  print_mark(p, f->name_span);
   text_indent(p->t, indent);
   text_printf(p->t, "def %s", name);
   uint32_t mark = print_scope_enter(p);
@@ -671,6 +681,7 @@ void print_func(Printer *p, const Func *f, const char *name, int indent, bool ne
   print_func_attrs(p, f->attrs, f->name, "R.func_attr", in);
   print_seq(p, &f->body, in, !nested);
   size_t start = p->t->n;
+  if (f->body.yield) print_mark(p, f->body.yield->span);
   text_indent(p->t, in);
   text_puts(p->t, "return ");
   if (f->body.yield)

@@ -190,6 +190,7 @@ static bool is_remap(Printer *p, const BlockIter *it) {
 static void print_axis(Printer *p, const BlockIter *it, int indent) {
   static const char *const names[] = {"spatial", "reduce", "opaque", "scan"};
   Text *t = p->t;
+  print_mark(p, it->var->span);
   text_indent(t, indent);
   text_printf(t, "%s = T.axis.%s(", print_define(p, it->var, it->var->name), names[it->kind]);
   if (expr_is_int(it->dom.min, 0)) {
@@ -218,6 +219,7 @@ static void print_axes(Printer *p, const SBlock *b, int indent) {
       end = i + 1;
       continue;
     }
+    print_mark(p, b->iters[i].var->span);
     text_indent(t, indent);
     for (uint32_t k = i; k < end; k++)
       text_printf(t, "%s%s", k > i ? ", " : "",
@@ -598,6 +600,8 @@ static void print_eval(Printer *p, const Expr *e, int indent) {
 
 void print_stmt(Printer *p, const Stmt *s, int indent) {
   Text *t = p->t;
+  bool root = s->kind == STMT_BLOCK && !s->block->niters; /* its place may be its function's */
+  if (s->kind != STMT_SEQ && !root) print_mark(p, s->span);
   switch (s->kind) {
   case STMT_SEQ: print_seq(p, s, indent); return;
   case STMT_FOR: print_loop(p, s, indent); return;
@@ -749,6 +753,7 @@ static void print_matches(Printer *p, const PrimFunc *f, const VarVec *vars, int
 
 static void print_head(Printer *p, const PrimFunc *f, int indent) {
   Text *t = p->t;
+  print_mark(p, f->span);
   text_indent(t, indent);
   text_puts(t, "@T.prim_func");
   const char *sep = "(";
@@ -757,6 +762,7 @@ static void print_head(Printer *p, const PrimFunc *f, int indent) {
   if (f->persistent) text_printf(t, "%spersistent=True", sep), sep = ", ";
   if (!f->check_well_formed) text_printf(t, "%scheck_well_formed=False", sep), sep = ", ";
   text_puts(t, *sep == ',' ? ")\n" : "\n");
+  print_mark(p, f->span);
   text_indent(t, indent);
   text_printf(t, "def %s(", f->name);
 }

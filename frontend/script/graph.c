@@ -409,6 +409,7 @@ typedef struct {
 static void read_statements(Sema *s, const Tree *block, uint32_t n, BodyState *state);
 
 static void read_output(Sema *s, const Tree *call) {
+  if (s->seq->last) s->seq->last->output = tree_span(s, call);
   for (uint32_t i = 0; i < call->n; i++) {
     const Tree *a = call->at[i];
     if (a->kind != TREE_NAME) {
@@ -520,7 +521,8 @@ static const SInfo *read_branch(Sema *s, Node *owner, Seq *seq, const Tree *bloc
                      arena_printf(s->arena, "%s%s", target->name, suffix));
     }
   }
-  seq->yield = node_create(s->f, OP_YIELD, &result, 1, result->span);
+  Span span = last->kind == TREE_IF ? SPAN_NONE : tree_span(s, last);
+  seq->yield = node_create(s->f, OP_YIELD, &result, 1, span);
   seq->yield->sinfo = result->sinfo;
   scope_pop(&s->scope, "a branch of an 'if'");
   s->seq = outer_seq;

@@ -7,9 +7,28 @@ typedef struct {
   const char *layout, *extra;
 } BufferArgs;
 
+/* On one line: without comments, and without the spaces after a line's end. */
 const char *loop_text(Sema *s, const Tree *t) {
-  const char *text = sources_file(s->ctx->sources, s->file)->text + t->begin;
-  return arena_strndup(s->m->arena, text, t->end - t->begin);
+  const char *text = sources_file(s->ctx->sources, s->file)->text;
+  const char *p = text + t->begin, *end = text + t->end;
+  char *out = arena_strndup(s->m->arena, p, t->end - t->begin), *o = out, quote = 0;
+  while (p < end) {
+    bool line = *p == '\n' || *p == '\r' || (*p == '#' && !quote);
+    if (!line) {
+      if (quote && *p == '\\' && p + 1 < end)
+        *o++ = *p++;
+      else if (quote ? *p == quote : *p == '"' || *p == '\'')
+        quote = quote ? 0 : *p;
+      *o++ = *p++;
+      continue;
+    }
+    while (p < end && *p != '\n') p++;
+    while (p < end && (*p == ' ' || *p == '\t' || *p == '\n' || *p == '\r')) p++;
+    while (o > out && (o[-1] == ' ' || o[-1] == '\t' || o[-1] == '\\')) o--;
+    if (o > out && o[-1] == ',') *o++ = ' ';
+  }
+  *o = 0;
+  return out;
 }
 
 /* Slots by TVM's order of positional arguments. */

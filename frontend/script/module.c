@@ -337,6 +337,7 @@ static void read_class(Sema *s, const Tree *t) {
   }
   s->class_name = def->name;
   s->m->name = def->name;
+  s->m->span = def_span(s, t);
   for (uint32_t i = 0; i < def->body->n; i++) read_class_statement(s, def->body->at[i], i == 0);
 }
 
