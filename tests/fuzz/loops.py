@@ -335,13 +335,98 @@ def kernel_lowered(g, f, k, x):
     return k.finish(f, [Val(g.name("v"), dt, dims, *fit)], lines, s_tir=False)
 
 
+def lowered_head(dims, kinds=None):
+    """Loops over dims with names: (lines, indentation, axes). kinds: T.parallel or range per loop."""
+    axes, lines, pad = named(dims), [], ""
+    for k, (v, d) in enumerate(axes):
+        how = kinds[k] if kinds else "range"
+        lines.append(f"{pad}for {v} in {how}({d.text(True)}):")
+        pad += "    "
+    return lines, pad, axes
+
+
+def kernel_view(g, f, k, x):
+    """Reads through a strided view of the input, with an offset: every second row backwards in text, a transposition, a diagonal."""
+    rng = g.rng
+    if not x.dims or any(d.const() in (None, 0) for d in x.dims) or x.dtype == "bool":
+        return None
+    sizes, strides, step = [d.const() for d in x.dims], [], 1
+    for n in reversed(sizes):
+        strides.insert(0, step)
+        step *= n
+    steps = [rng.choice([1, 1, 2, 3]) for _ in sizes]
+    begin = [rng.randrange(n) for n in sizes]
+    order = list(range(len(sizes)))
+    rng.shuffle(order)
+    dims = [as_dim(len(range(begin[i], sizes[i], steps[i])), g.sizes) for i in order]
+    offset = sum(b * s for b, s in zip(begin, strides))
+    a = k.buffer(x)
+    shape = "(" + ", ".join(d.text(True) for d in dims) + ("," if len(dims) == 1 else "") + ")"
+    view = ", ".join(f"T.int64({strides[i] * steps[i]})" for i in order)
+    lines = [f'V = T.decl_buffer({shape}, "{x.dtype}", data={a}.data, strides=[{view}], elem_offset=T.int64({offset}))']
+    loops, pad, axes = lowered_head(dims, [rng.choice(["range", "range", "T.parallel"])] + ["range"] * (len(dims) - 1))
+    at = subscript(axes)
+    return k.finish(f, [Val(g.name("v"), x.dtype, dims, x.bound, x.grain)], lines + loops + [f"{pad}O0{at} = V{at}"], s_tir=False)
+
+
+def kernel_vector(g, f, k, x):
+    """A vectorised or unrolled innermost loop, the others parallel or not."""
+    rng = g.rng
+    c = x.dims[-1].const() if x.dims else None
+    if c not in (1, 2, 3, 4, 8, 16) or x.dtype == "bool" or x.dtype == "float16":
+        return None
+    kinds = [rng.choice(["range", "T.parallel", "T.serial"])] + ["range"] * (len(x.dims) - 2) if len(x.dims) > 1 else []
+    loops, pad, axes = lowered_head(x.dims, kinds + [rng.choice(["T.vectorized", "T.unroll", "T.vectorized"])])
+    fit = g.fits(x.dtype, 3 * x.bound + 2, x.grain)
+    if fit is None:
+        return None
+    e, at = load(g, k, x, axes)[0], subscript(axes)
+    body = [f"y: T.{x.dtype} = {e}", f"O0{at} = y + y + {lit(x.dtype, 1)}"] if rng.random() < 0.5 else [f"O0{at} = {e} + {e} + {lit(x.dtype, 1)}"]
+    return k.finish(f, [Val(g.name("v"), x.dtype, x.dims, *fit)], loops + [pad + l for l in body], s_tir=False)
+
+
+def kernel_scan(g, f, k, x):
+    """A recurrence: each element from the one before, in either direction."""
+    if not x.dims or x.dtype == "bool":
+        return None
+    n = max(max(x.dims[-1].vals), 1)
+    fit = g.fits(x.dtype, x.bound * n, x.grain)
+    if fit is None:
+        return None
+    loops, pad, axes = lowered_head(x.dims)
+    at, D, (v, d) = subscript(axes), x.dims[-1].text(True), axes[-1]
+    back = g.rng.random() < 0.5
+    here = f"{D} - T.int64(1) - {v}" if back else v
+    before = f"{D} - {v}" if back else f"{v} - T.int64(1)"
+    head = ", ".join(a for a, _ in axes[:-1]) + (", " if len(axes) > 1 else "")
+    a = k.buffer(x)
+    body = [f"if {v} == T.int64(0):", f"    O0[{head}{here}] = {a}[{head}{here}]", "else:",
+            f"    O0[{head}{here}] = O0[{head}{before}] + {a}[{head}{here}]"]
+    return k.finish(f, [Val(g.name("v"), x.dtype, x.dims, *fit)], loops + [pad + l for l in body], s_tir=False)
+
+
+def kernel_count(g, f, k, x):
+    """A histogram: the element says where to write."""
+    if x.dtype not in ("int32", "int64", "uint8") or not x.dims:
+        return None
+    n = g.rng.randint(1, 9)
+    dims = [as_dim(n, g.sizes)]
+    loops, pad, axes = lowered_head(x.dims)
+    e = f'T.floormod(T.Cast("int64", {k.buffer(x)}{subscript(axes)}), T.int64({n}))'
+    lines = [f"for z in range({n}):", "    O0[z] = 0"] + loops + [f"{pad}O0[{e}] = O0[{e}] + 1"]
+    return k.finish(f, [Val(g.name("v"), "int32", dims, 1e6, None)], lines, s_tir=False)
+
+
 def op_tir(g, f):
-    x = g.pick(f, lambda v: v.dtype not in ("float16",) and len(v.dims) <= 4)
+    x = g.pick(f, lambda v: len(v.dims) <= 4)
     if x is None:
         return None
     if f.private:
         return None
     k = Kernel(g, g.name("t"))
     k.needs = set()
-    return g.rng.choice([kernel_map, kernel_map, kernel_reduce, kernel_reduce, kernel_reduce, kernel_chain,
-                         kernel_lowered])(g, f, k, x)
+    kinds = [kernel_map, kernel_map, kernel_reduce, kernel_reduce, kernel_reduce, kernel_chain, kernel_lowered, kernel_view,
+             kernel_vector, kernel_scan, kernel_count]
+    if x.dtype == "float16":  # sums in float16 depend on their order
+        kinds = [kernel_map, kernel_lowered, kernel_view, kernel_scan]
+    return g.rng.choice(kinds)(g, f, k, x)
