@@ -15,6 +15,8 @@
 #define BLOCK_ROWS 96
 #define PANEL_GROUP 4              /* tiles of columns in one parallel piece */
 #define PREFETCH_BYTES (16 * 1024) /* a panel smaller than this isn't prefetched */
+#define MANY_TILES (1 << 20)
+#define PREFETCH_LINES 8 /* in one step, at most */
 #define UNROLL_K 4
 #define UNROLL_ALL 12 /* steps of inner k axes that are unrolled whole */
 
@@ -27,6 +29,7 @@ typedef struct {
   bool masked;        /* columns at or after n's extent are off */
   uint32_t full;      /* vectors below this index are whole even if masked */
   const Expr *number; /* of the tile among those of its panel, or NULL: just one */
+  int64_t tiles;      /* of a panel, about */
   Buffer *acc, *va, *vb;
   Buffer *sums; /* what the epilogue reads: acc, or its copy in memory */
   bool rolled;  /* loops over rows and vectors stay loops */
@@ -177,24 +180,36 @@ static Stmt *k_step(Tile *t) {
   return seq_of(em->a, &out);
 }
 
-/* A line of the next panel in each step of the unrolled k loop: all tiles of a panel together bring
- * in the whole of it while they work on this one. NULL where that isn't worth it. */
-static Stmt *prefetch_panel(Tile *t, const Expr *step) {
+/* Lines of the next panel in each of `steps` steps of a tile's k loop: all tiles of a panel
+ * together bring in the whole of it while they work on this one. Nothing where that isn't worth it.
+ */
+static void prefetch_panel(Tile *t, const Expr *step, const Expr *steps, StmtVec *out) {
   Kernel *kn = t->kn;
   Context *c = kn->em->c;
-  int64_t k, w = kn->src.width, line = 64 / (int64_t)dtype_bytes(kn->con->d);
-  if (!kn->src.panels || !t->number) return NULL;
-  if (expr_const_int(c, kn->con->ktotal, &k) && k * w * 4 < PREFETCH_BYTES) return NULL;
-  int64_t tile = (int64_t)t->nv * kn->con->lanes;
+  const Contraction *con = kn->con;
+  int64_t k, n, w = kn->src.width, elem = (int64_t)dtype_bytes(con->d), line = 64 / elem, each = 1;
+  if (!kn->src.panels || !t->number) return;
+  if (expr_const_int(c, con->ktotal, &k)) {
+    if (k * w * elem < PREFETCH_BYTES) return;
+    if (expr_const_int(c, steps, &n) && n > 0) {
+      int64_t all = k * w * elem / 64, done = n * t->tiles;
+      each = (all + done - 1) / done;
+    }
+  }
+  if (each > PREFETCH_LINES) each = PREFETCH_LINES;
+  int64_t tile = (int64_t)t->nv * con->lanes;
   const Expr *next = expr_floordiv(c, expr_add(c, t->col, i64(c, tile < w ? w : tile)), i64(c, w));
-  next = expr_mul(c, expr_mul(c, next, kn->con->ktotal), i64(c, w));
-  const Expr *steps = expr_simplify(c, expr_floordiv(c, kn->con->ktotal, i64(c, UNROLL_K)));
+  next = expr_mul(c, expr_mul(c, next, con->ktotal), i64(c, w));
   const Expr *at = expr_add(c, expr_mul(c, t->number, steps), step);
-  at = expr_simplify(c, expr_add(c, next, expr_mul(c, at, i64(c, line))));
-  const Expr *load = expr_load(c, kn->src.panels, &at, 1);
-  const Expr *address = expr_call(c, INTRIN_address_of, DT_HANDLE, &load, 1);
-  return stmt_eval(kn->em->a, kn->con->st->span,
-                   expr_call(c, INTRIN_prefetch, DT_UNKNOWN, &address, 1));
+  at = expr_add(c, next, expr_mul(c, at, i64(c, each * line)));
+  for (int64_t l = 0; l < each; l++) {
+    const Expr *where = expr_simplify(c, expr_add(c, at, i64(c, l * line)));
+    const Expr *load = expr_load(c, kn->src.panels, &where, 1);
+    const Expr *address = expr_call(c, INTRIN_address_of, DT_HANDLE, &load, 1);
+    vec_push(kn->em->tmp, out,
+             stmt_eval(kn->em->a, con->st->span,
+                       expr_call(c, INTRIN_prefetch, DT_UNKNOWN, &address, 1)));
+  }
 }
 
 /* Loops over k axes [x, nk). */
@@ -217,9 +232,12 @@ static Stmt *k_loops(Tile *t, uint32_t x) {
     return loop_of(em->lc, sp, v, k->extent, FOR_UNROLL, body);
   }
   if (x + 1 < con->nk) {
+    StmtVec body = {0};
+    if (x == 0) prefetch_panel(t, v->expr, k->extent, &body);
     emit_bind(em, k->var, v->expr);
-    Stmt *body = k_loops(t, x + 1);
-    return loop_of(em->lc, sp, v, k->extent, FOR_SERIAL, body);
+    Stmt *inner = k_loops(t, x + 1);
+    if (inner) vec_push(em->tmp, &body, inner);
+    return body.n ? loop_of(em->lc, sp, v, k->extent, FOR_SERIAL, seq_of(em->a, &body)) : NULL;
   }
   const Expr *begin = kn->kb ? kn->k_begin : i64(c, 0);
   const Expr *length = kn->kb ? expr_sub(c, kn->k_end, kn->k_begin) : k->extent;
@@ -231,12 +249,11 @@ static Stmt *k_loops(Tile *t, uint32_t x) {
   emit_bind(em, k->var, expr_simplify(c, at));
   Stmt *body = k_step(t);
   body = loop_of(em->lc, sp, u, four, FOR_UNROLL, body);
-  Stmt *fetch = prefetch_panel(t, v->expr);
-  if (fetch) {
-    Stmt *both[] = {fetch, body};
-    body = stmt_seq(em->a, both, 2);
-  }
-  Stmt *main = loop_of(em->lc, sp, v, count, FOR_SERIAL, body);
+  StmtVec both = {0};
+  const Expr *all = expr_simplify(c, expr_floordiv(c, con->ktotal, four));
+  prefetch_panel(t, v->expr, all, &both);
+  if (body) vec_push(em->tmp, &both, body);
+  Stmt *main = loop_of(em->lc, sp, v, count, FOR_SERIAL, seq_of(em->a, &both));
   if (main) vec_push(em->tmp, &out, main);
   const Expr *rest = expr_simplify(c, expr_sub(c, length, expr_mul(c, count, four)));
   if (!expr_is_int(rest, 0)) {
@@ -530,14 +547,21 @@ static void sweep_columns(Sweep *sw, const Expr *first_col, const Expr *count, u
             .guard = seg->guard,
             .masked = masked,
             .full = full,
-            .number = expr_is_int(tiles, 1) ? NULL : tv->expr};
+            .number = expr_is_int(tiles, 1) ? NULL : tv->expr,
+            .tiles = nt_known && nt < (int64_t)tb ? nt : tb};
   const Contraction *con = kn->con;
   Var *rows[MAX_AXES] = {0};
   if (kn->rows_inside) {
+    int64_t e = 1;
+    const Expr *row_number = i64(c, 0);
     for (uint32_t i = 0; i < con->nrows; i++) {
       rows[i] = loop_var(c, con->rows[i].var->name);
       emit_bind(em, con->rows[i].var, rows[i]->expr);
+      row_number = expr_add(c, expr_mul(c, row_number, con->rows[i].extent), rows[i]->expr);
+      if (t.tiles < MANY_TILES && expr_const_int(c, con->rows[i].extent, &e) && e > 0) t.tiles *= e;
     }
+    if (!expr_is_int(tiles, 1)) row_number = expr_add(c, expr_mul(c, row_number, tiles), tv->expr);
+    t.number = expr_simplify(c, row_number);
   }
   Stmt *s = loop_of(lc, sp, tv, tiles, FOR_SERIAL, emit_tile(&t));
   for (uint32_t i = kn->rows_inside ? con->nrows : 0; s && i-- > 0;)
