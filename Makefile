@@ -83,7 +83,7 @@ RT_LINK    := $(if $(SAN),$(BUILD)/san/librelaxrt.a,$(BUILD)/librelaxrt.a)
 SAN_RT_OBJS := $(if $(SAN),$(RT_SRCS:%.c=$(BUILD)/obj/san/%.o))
 
 .PHONY: all asan deps bench-deps check run-tests units demo bench peers layers headers tidy format \
-        format-check clean install install-files fuzz readme
+        format-check clean install install-files fuzz readme peers-values
 all: $(if $(wildcard frontend/main.c),$(BUILD)/relaxc) $(RT_LIBS) $(RT_LINK)
 asan: $(if $(filter check demo fuzz,$(MAKECMDGOALS)),,all)
 
@@ -212,6 +212,10 @@ peers: all
 # The table of operators in README.md, from the operator table.
 readme: all
 	@$(PYTHON) tests/ops/readme.py $(BUILD)/relaxc README.md --write
+
+# The same for values: the specimens of tests/ops, in the dtypes T.
+peers-values: all
+	@$(BUILD)/peers/bin/python tests/peers/tvm/values.py --relaxc $(BUILD)/relaxc $(if $(T),--dtypes $(T))
 
 # Random programs and mutated scripts, for SECONDS from SEED; failing ones are left in $(BUILD)/fuzz.
 SECONDS ?= 60

@@ -428,6 +428,10 @@ static DType row_dtype(const Node *n) {
   return s->kind == SINFO_TENSOR || s->kind == SINFO_PRIM ? s->dtype : DT_UNKNOWN;
 }
 
+bool te_is_composite(const Node *n) {
+  return node_op(n)->traits & OPT_COMPOSITE || te_joins_at_run_time(n);
+}
+
 bool te_lower_node(Module *m, Node *n, Lowered *out) {
   const OpInfo *op = node_op(n);
   LowerCtx lc = {.c = m->ctx, .m = m, .arena = m->arena, .node = n, .name = base_name(op->name)};

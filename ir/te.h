@@ -94,7 +94,7 @@ static inline const Expr *te_load(LowerCtx *lc, Buffer *b, const Expr *const *id
 bool te_error(LowerCtx *lc, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* Runs the hook of node n: on success *out is a prim_func (added to no module yet) and the node
- * list in *args the call_tir arguments in order; or *composite is set. (Used by LegalizeOps only.)
+ * list in *args the call_tir arguments in order; or *composite is set.
  */
 typedef struct {
   PrimFunc *func;
@@ -103,5 +103,7 @@ typedef struct {
   Node *composite;
 } Lowered;
 bool te_lower_node(Module *m, Node *n, Lowered *out);
+/* Is the node built from other operators? Then te_lower_node makes those. */
+bool te_is_composite(const Node *n);
 
 #endif

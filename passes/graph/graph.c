@@ -346,3 +346,25 @@ void prim_index_add(PrimIndex *x, PrimFunc *f) {
   e->next = map_get(&x->by_hash, h);
   map_set(&x->by_hash, h, e);
 }
+
+static bool is_vague(const SInfo *s) {
+  if (s->kind == SINFO_TUPLE) {
+    for (uint32_t i = 0; i < s->n; i++)
+      if (is_vague(s->fields[i])) return true;
+    return false;
+  }
+  return (s->kind == SINFO_TENSOR || s->kind == SINFO_SHAPE) && !s->dims;
+}
+
+bool graph_learn_shape(Module *m, Node *n) {
+  for (uint32_t i = 0; i < n->nin; i++) {
+    Node *d = node_in(n, i);
+    if (!d->block && (d->op == OP_TUPLE || d->op == OP_TUPLE_GET) && !graph_learn_shape(m, d))
+      return false;
+  }
+  if (!is_vague(n->sinfo) || n->op == OP_IF || n->op == OP_FUNC || n->op == OP_CALL) return true;
+  const SInfo *before = n->sinfo;
+  if (!node_infer(m, NULL, n)) return false;
+  if (n->sinfo->kind == SINFO_BAD) n->sinfo = before;
+  return true;
+}

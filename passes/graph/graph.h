@@ -43,6 +43,9 @@ void graph_take_place(Node *old, Node *n);
 void graph_bind_operands(Node *at, Node *n);
 /* What lowering a composite operator made takes the place of n. */
 void graph_take_composite(Node *n, Node *made);
+/* What came before may know more of its shape now than it did when the text was read: a result
+ * whose shape depends on data got dims of its own. Infers n again if its own shape is not known. */
+bool graph_learn_shape(Module *m, Node *n);
 /* Recomputes which dataflow variables are visible outside of their block. */
 void func_mark_outputs(Func *f);
 

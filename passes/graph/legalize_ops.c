@@ -57,30 +57,6 @@ static bool legalize_node(Legalize *x, Node *n, Node **next) {
   return true;
 }
 
-static bool is_vague(const SInfo *s) {
-  if (s->kind == SINFO_TUPLE) {
-    for (uint32_t i = 0; i < s->n; i++)
-      if (is_vague(s->fields[i])) return true;
-    return false;
-  }
-  return s->kind == SINFO_TENSOR && !s->dims;
-}
-
-/* What came before may know more of its shape now than it did when the text was read: a result
- * whose shape depends on data got dims of its own. */
-static bool learn_shape(Legalize *x, Node *n) {
-  for (uint32_t i = 0; i < n->nin; i++) {
-    Node *d = node_in(n, i);
-    if (!d->block && (d->op == OP_TUPLE || d->op == OP_TUPLE_GET) && !learn_shape(x, d))
-      return false;
-  }
-  if (!is_vague(n->sinfo) || n->op == OP_IF || n->op == OP_FUNC || n->op == OP_CALL) return true;
-  const SInfo *before = n->sinfo;
-  if (!node_infer(x->pc->m, NULL, n)) return false;
-  if (n->sinfo->kind == SINFO_BAD) n->sinfo = before;
-  return true;
-}
-
 static bool feeds_operator(const Node *n) {
   for (const Use *u = n->uses; u; u = u->next)
     if (node_is_operator(u->user) || (u->user->op == OP_TUPLE && feeds_operator(u->user)))
@@ -131,7 +107,7 @@ static bool legalize_seq(Legalize *x, Seq *s) {
   for (BindingBlock *b = s->first; b; b = b->next)
     for (Node *n = b->first, *next; n; n = next) {
       next = n->next;
-      ok &= learn_shape(x, n) && name_dims(x, n, NULL);
+      ok &= graph_learn_shape(x->pc->m, n) && name_dims(x, n, NULL);
       if (node_is_operator(n) && !is_skipped(x, n)) ok &= legalize_node(x, n, &next);
       if (diags_full(x->pc->c->diags)) return false;
     }
