@@ -595,6 +595,15 @@ static void compile_let(Compiler *k, const Expr *e, Code *c) {
   c->f = let_f;
 }
 
+static int64_t call_i(Machine *m, const Code *c) {
+  Value v = {0};
+  return call_run(m, c->p, &v) ? v.i : 0;
+}
+static double call_f(Machine *m, const Code *c) {
+  Value v = {0};
+  return call_run(m, c->p, &v) ? v.f : 0;
+}
+
 static void compile_kind(Compiler *k, const Expr *e, Code *c) {
   switch ((ExprKind)e->kind) {
   case EXPR_INT:
@@ -612,7 +621,9 @@ static void compile_kind(Compiler *k, const Expr *e, Code *c) {
   case EXPR_LET: compile_let(k, e, c); return;
   case EXPR_CALL: (void)compile_intrin(k, e, c); return;
   case EXPR_CALL_FUNC:
-    compile_fail(k, "the interpreter can't call '%s' from inside an expression", e->s);
+    c->p = compile_call(k, e);
+    c->i = call_i;
+    c->f = call_f;
     return;
   case EXPR_BUF_DATA:
     c->slot = compile_view(k, e->buf);

@@ -201,6 +201,10 @@ struct Step {
 };
 
 /* ---- prim_funcs (eval_stmt.c, eval_prim.c) ---- */
+/* cls.f(A.data, n): a buffer's pointer passes the buffer. NULL after an error. */
+const CallStep *compile_call(Compiler *k, const Expr *e);
+/* Makes the call; the scalar that the callee returns goes to *ret. */
+bool call_run(Machine *m, const CallStep *q, Value *ret);
 PrimCode *prim_compile(Interp *in, const PrimFunc *f);
 /* env: symbolic variables known around the call (Var * -> Value *), or NULL. */
 bool prim_run(Interp *in, const PrimFunc *f, Value *const *params, uint32_t n, const Map *env,

@@ -251,14 +251,12 @@ static Run run_block(Machine *m, const Step *s) {
   return run_step(m, b->body);
 }
 
-static Run run_call(Machine *m, const Step *s) {
-  const CallStep *q = s->call;
+bool call_run(Machine *m, const CallStep *q, Value *ret) {
   Arena *a = m->in->arena;
   Value **args = ARENA_ARRAY(a, Value *, q->n);
   for (uint32_t i = 0; i < q->n; i++) {
     Value *v = ARENA_NEW(a, Value);
     if (q->scalars[i]) {
-      machine_next(m);
       Slot x = code_eval(m, q->scalars[i]);
       v->kind = VALUE_PRIM;
       v->dtype = q->scalars[i]->d;
@@ -277,13 +275,16 @@ static Run run_call(Machine *m, const Step *s) {
     }
     args[i] = v;
   }
-  bool ok = !m->failed && prim_run(m->in, q->callee, args, q->n, NULL, s->span, NULL);
+  bool ok = !m->failed && prim_run(m->in, q->callee, args, q->n, NULL, m->span, ret);
   if (!ok) m->failed = true;
-  return ok ? RUN_ON : RUN_FAILED;
+  return ok;
 }
 
 static Run run_eval(Machine *m, const Step *s) {
-  if (s->call) return run_call(m, s);
+  if (s->call) {
+    machine_next(m);
+    return call_run(m, s->call, NULL) ? RUN_ON : RUN_FAILED;
+  }
   if (!s->x) return RUN_ON;
   for (uint32_t l = 0; l < s->lanes; l++) {
     m->lane = l;

@@ -142,13 +142,12 @@ static void compile_store(Compiler *k, const Stmt *s, Step *p) {
     compile_fail(k, "a value of type %s doesn't fit buffer '%s'", dtype_name(v), b->name);
 }
 
-/* cls.f(A.data, n): a buffer's pointer passes the buffer. */
-static void compile_call(Compiler *k, const Expr *e, Step *p) {
+const CallStep *compile_call(Compiler *k, const Expr *e) {
   CallStep *q = ARENA_NEW(k->arena, CallStep);
   q->callee = k->in->m ? module_prim(k->in->m, e->s) : NULL;
   if (!q->callee) {
     compile_fail(k, "the module has no prim_func '%s'", e->s);
-    return;
+    return NULL;
   }
   q->n = e->n;
   q->scalars = ARENA_ARRAY(k->arena, const Code *, e->n);
@@ -157,9 +156,9 @@ static void compile_call(Compiler *k, const Expr *e, Step *p) {
     if (e->arg[i]->kind == EXPR_BUF_DATA)
       q->views[i] = compile_view(k, e->arg[i]->buf);
     else
-      q->scalars[i] = compile_root(k, e->arg[i]);
+      q->scalars[i] = compile_expr(k, e->arg[i]);
   }
-  p->call = q;
+  return q;
 }
 
 static void compile_decl(Compiler *k, const Stmt *s, Step *p) {
@@ -213,7 +212,7 @@ static Step *compile_stmt(Compiler *k, const Stmt *s) {
     return p;
   case STMT_EVAL:
     if (s->eval->kind == EXPR_CALL_FUNC)
-      compile_call(k, s->eval, p);
+      p->call = compile_call(k, s->eval);
     else if (s->eval->kind != EXPR_STR)
       p->x = compile_root(k, s->eval);
     p->lanes = s->eval->dtype.lanes ? s->eval->dtype.lanes : 1;
