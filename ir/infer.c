@@ -9,10 +9,34 @@
 #include "ir/explain.h"
 #include "ir/print.h"
 
+#include <ctype.h>
 #include <string.h>
 
 static Span use_span(const Node *n, int i) {
   if (i >= 0 && (uint32_t)i < n->nin && n->in[i].span.file) return n->in[i].span;
+  return n->span;
+}
+
+static bool names_word(const char *message, const char *word) {
+  size_t n = strlen(word);
+  for (const char *p = strstr(message, word); p; p = strstr(p + 1, word)) {
+    bool begins = p == message || !(isalnum((unsigned char)p[-1]) || p[-1] == '_');
+    if (begins && !(isalnum((unsigned char)p[n]) || p[n] == '_')) return true;
+  }
+  return false;
+}
+
+/* Where the attribute stands that a message is about: the one that it names, or that of an axis. */
+static Span attr_span(const InferCtx *ic, const Node *n, ConstraintId id, const char *message) {
+  const OpInfo *op = node_op(n);
+  const Span *at = ic->m->attr_spans;
+  bool axis = id == C_axis || id == C_axis_twice;
+  for (uint32_t i = 0; at && i < op->nattrs; i++) {
+    const char *name = op->attrs[i].name;
+    bool meant = names_word(message, name) ||
+                 (axis && (strncmp(name, "axis", 4) == 0 || strncmp(name, "axes", 4) == 0));
+    if (meant && at[i].file) return at[i];
+  }
   return n->span;
 }
 
@@ -25,8 +49,8 @@ const SInfo *infer_error(InferCtx *ic, const Node *n, ConstraintId id, int i, co
   va_start(ap, fmt);
   text_vprintf(&t, fmt, ap);
   va_end(ap);
-  diag_error(ic->c->diags, use_span(n, i), "%s [%s.%u]", text_cstr(&t), op->name,
-             constraint_number(op->id, id));
+  Span s = i >= 0 ? use_span(n, i) : attr_span(ic, n, id, text_cstr(&t));
+  diag_error(ic->c->diags, s, "%s [%s.%u]", text_cstr(&t), op->name, constraint_number(op->id, id));
   text_free(&t);
   if (id >= C_extent) explain_vars(ic->c, n->func, ic->differ[0], ic->differ[1]);
   return sinfo_bad(ic->c);

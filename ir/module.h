@@ -37,6 +37,8 @@ typedef struct Module {
   uint32_t next_node, next_func, next_const;
   uint32_t file; /* source file, 0 if none */
   Span span;     /* where the class is named in it */
+  const Span *attr_spans; /* while the reader infers a node: where its attributes stand, in the
+                             order of the operator's row; without a file for what isn't written */
 } Module;
 
 Module *module_create(Context *c);

@@ -190,7 +190,11 @@ static bool check_listed(Context *c, const char *option, const char *const *name
   bool ok = true;
   for (uint32_t i = 0; i < n; i++) {
     if (strcmp(names[i], "all") == 0 || pass_find(names[i]) >= 0) continue;
-    diag_error(c->diags, SPAN_NONE, "%s names '%s', which is no pass", option, names[i]);
+    const char *all[PASS_COUNT];
+    for (int k = 0; k < PASS_COUNT; k++) all[k] = pass_table[k].name;
+    const char *near = text_nearest(names[i], all, PASS_COUNT);
+    diag_error(c->diags, SPAN_NONE, "%s names '%s', which is no pass%s%s%s", option, names[i],
+               near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
     ok = false;
   }
   return ok;

@@ -140,7 +140,13 @@ static Node *make_call(Sema *s, const Tree *t, OpCall *c) {
       if (c->trees[i]) n->in[i].span = tree_span(s, c->trees[i]);
     return n;
   }
-  return graph_finish(s, n, c->trees);
+  Span spans[32] = {{0, 0, 0}};
+  for (uint32_t i = 0; i < op->nattrs; i++)
+    if (c->attr_trees[i]) spans[i] = tree_span(s, c->attr_trees[i]);
+  s->m->attr_spans = spans;
+  graph_finish(s, n, c->trees);
+  s->m->attr_spans = NULL;
+  return n;
 }
 
 /* Constraint 0 of every operator. */

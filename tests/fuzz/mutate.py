@@ -6,7 +6,8 @@
 # Deterministic for a seed. Mutations: flip, insert, delete and repeat bytes, swap lines, change
 # indentation, splice pieces of other files, replace tokens by ones that hurt. With --words only whole
 # words change, into others of the file of the same kind (numbers, names, strings, operators), so that more
-# of the copies are read and reach the passes.
+# of the copies are read and reach the passes. With --structure whole arguments, bracketed groups, lines and
+# indented blocks are swapped, dropped, doubled and wrapped, so that the text keeps its form.
 import argparse
 import os
 import random
@@ -95,6 +96,78 @@ def mutate_words(rng, data):
     return data
 
 
+def groups(data):
+    """Spans of what stands in a pair of brackets, and of the items between the commas there."""
+    stack, out = [], []
+    for i, c in enumerate(data):
+        if c in b"([{":
+            stack.append([i + 1, i + 1])
+        elif c == 44 and stack:  # a comma
+            out.append((stack[-1][1], i))
+            stack[-1][1] = i + 1
+        elif c in b")]}" and stack:
+            start, item = stack.pop()
+            out += [(start, i), (item, i)]
+    return [(a, b) for a, b in out if b > a]
+
+
+def blocks(lines):
+    """Runs of lines: each line with the deeper ones below it."""
+    depth = [len(l) - len(l.lstrip(b" ")) if l.strip() else None for l in lines]
+    out = []
+    for i, d in enumerate(depth):
+        if d is None:
+            continue
+        k = i + 1
+        while k < len(lines) and (depth[k] is None or depth[k] > d):
+            k += 1
+        out.append((i, k, d))
+    return out
+
+
+WRAPS = [(b"(", b")"), (b"(", b",)"), (b"[", b"]"), (b"R.exp(", b")"), (b"-", b""), (b"R.Tuple(", b")"), (b"T.int64(", b")"),
+         (b"R.shape([", b"])"), (b"R.match_cast(", b', R.Tensor((4,), "float32"))'), (b"(", b")[0]"), (b"T.Cast(\"int32\", ", b")")]
+
+
+def mutate_structure(rng, data, others):
+    for _ in range(rng.choice([1, 1, 2, 3])):
+        what = rng.randrange(7)
+        if what < 4:
+            spans = groups(data)
+            if not spans:
+                continue
+            a, b = rng.choice(spans)
+            if what == 0:  # an item in place of another one, perhaps of another file
+                source = rng.choice([data, data, rng.choice(others)])
+                from_spans = groups(source) or [(0, 0)]
+                c, d = rng.choice(from_spans)
+                data = data[:a] + source[c:d] + data[b:]
+            elif what == 1:  # dropped, with its comma
+                data = data[:a] + data[b + (data[b:b + 1] == b","):]
+            elif what == 2:  # doubled
+                data = data[:b] + b", " + data[a:b] + data[b:]
+            else:
+                left, right = rng.choice(WRAPS)
+                data = data[:a] + left + data[a:b] + right + data[b:]
+            continue
+        lines = data.split(b"\n")
+        runs = blocks(lines)
+        if not runs:
+            continue
+        i, k, d = rng.choice(runs)
+        if what == 4:  # dropped
+            lines = lines[:i] + lines[k:]
+        else:  # copied or moved to another place, at the depth there
+            j, _, e = rng.choice(runs)
+            block = [b" " * max(0, len(l) - len(l.lstrip(b" ")) + e - d) + l.lstrip(b" ") for l in lines[i:k]]
+            if what == 5:
+                lines = lines[:j] + block + lines[j:]
+            elif j <= i:
+                lines = lines[:j] + block + lines[j:i] + lines[k:]
+        data = b"\n".join(lines)
+    return data[:200000]
+
+
 def main():
     ap = argparse.ArgumentParser()
     ap.add_argument("relaxc")
@@ -104,6 +177,7 @@ def main():
     ap.add_argument("--keep", default=None, help="folder for inputs that failed")
     ap.add_argument("--args", default="-fsyntax-only", help="what relaxc is asked to do")
     ap.add_argument("--words", action="store_true", help="change whole words")
+    ap.add_argument("--structure", action="store_true", help="change arguments, groups, lines and blocks")
     ap.add_argument("--timeout", type=float, default=20)
     args = ap.parse_args()
     rng = random.Random(args.seed)
@@ -113,7 +187,12 @@ def main():
         path = os.path.join(tmp, "input.rx")
         for i in range(args.count):
             source = rng.choice(sources)
-            data = mutate_words(rng, source) if args.words else mutate(rng, source, sources)
+            if args.structure:
+                data = mutate_structure(rng, source, sources)
+            elif args.words:
+                data = mutate_words(rng, source)
+            else:
+                data = mutate(rng, source, sources)
             with open(path, "wb") as f:
                 f.write(data)
             try:
@@ -126,7 +205,7 @@ def main():
                 r = None
             if bad:
                 failed += 1
-                print(f"seed {args.seed}, case {i}: {why}")
+                print(f"seed {args.seed}, case {i}: {why}", flush=True)
                 if r is not None:
                     print(r.stderr.decode("utf-8", "replace")[-2000:])
                 if args.keep:
