@@ -32,8 +32,9 @@
 Context *driver_begin(const Options *o) {
   Context *c = context_create();
   diags_set_options(c->diags, o->diag);
-  for (int w = 0; w < WARN_COUNT; w++)
-    if (o->warnings[w]) diags_enable(c->diags, (Warning)w, o->warnings[w] > 0);
+  for (int w = 0; w < WARN_COUNT; w++) /* fmt prints what it was asked for only */
+    if (o->warnings[w] || o->command == COMMAND_FMT)
+      diags_enable(c->diags, (Warning)w, o->warnings[w] > 0);
   if (o->remarks_file) diags_set_remarks(c->diags, ARENA_NEW(c->arena, Text));
   return c;
 }
@@ -77,7 +78,7 @@ Module *driver_read(Context *c, const Options *o, const char *input) {
   if (!m && !diags_errors(c->diags)) bug("no module and no error for '%s'", input);
   if (m && !o->no_check) (void)module_verify(m, NULL); /* what has no error may have others */
   if (diags_errors(c->diags)) return NULL;
-  if (o->command != COMMAND_FMT) module_lint(m);
+  module_lint(m);
   return diags_errors(c->diags) ? NULL : m; /* -Werror */
 }
 
