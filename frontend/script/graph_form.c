@@ -27,6 +27,13 @@ typedef struct {
   size_t filled;
 } ConstList;
 
+/* An integer of dtype d as its 64 bits: uint64 has literals beyond int64. */
+static bool const_bits(const Tree *t, DType d, int64_t *i) {
+  bool big = dtype_eq(d, DT_U64) && t->kind == TREE_INT && !(t->flags & TREE_BIG);
+  if (big) *i = (int64_t)t->ival;
+  return big || tree_const_int(t, i);
+}
+
 static bool fill_list(ConstList *l, const Tree *t, int32_t level) {
   Sema *s = l->s;
   if (level == l->ndim) {
@@ -34,7 +41,7 @@ static bool fill_list(ConstList *l, const Tree *t, int32_t level) {
     double f = 0;
     char *at = l->bytes + l->filled * dtype_bytes(l->dtype);
     l->filled++;
-    if (!dtype_is_float(l->dtype) && tree_const_int(t, &i)) {
+    if (!dtype_is_float(l->dtype) && const_bits(t, l->dtype, &i)) {
       if (dtype_is_int(l->dtype) && dtype_wrap(l->dtype, i) != i) {
         sema_error(s, t, "%lld does not fit %s", (long long)i, dtype_name(l->dtype));
         return false;
@@ -86,7 +93,7 @@ static Node *read_value(Sema *s, const Tree *t, const Tree *v, DType d) {
   }
   int64_t i = 0;
   double f = 0;
-  bool number = tree_const_float(v, &f), whole = tree_const_int(v, &i);
+  bool number = tree_const_float(v, &f), whole = const_bits(v, d, &i);
   if (!dtype_known(d)) d = v->kind == TREE_CONST ? DT_BOOL : whole ? DT_I32 : DT_F32;
   if (dtype_is_float(d) ? !number : !whole) {
     if (number && v->kind != TREE_STR)
