@@ -26,8 +26,9 @@ static Val reduce_exp(const Math *m, Val x, Val *n, Val *kf) {
 }
 
 static Val exp_of(const Math *m, Val r) {
-  Val t = mfma(m, r, POLY(m, r, exp_q), mk(m, 1));
-  return mfma(m, r, t, mk(m, 1));
+  Val q = POLY(m, r, exp_q), one = mk(m, 1);
+  if (m->v->has_fma) return mfma(m, r, mfma(m, r, q, one), one);
+  return madd(m, mfma(m, mmul(m, r, r), q, r), one); /* more exact where products round */
 }
 
 /* Results down to the smallest denormal; x is at most 88.8. */
@@ -163,9 +164,12 @@ static Val tanh_full(const Math *m, Val x) {
 }
 
 static Val sigmoid_full(const Math *m, Val x) {
-  Val e = exp_below(m, mneg(m, mabs(m, x))), one = mk(m, 1);
-  Val top = msel(m, mcmp(m, LLVMRealOLT, x, mk(m, 0)), e, one);
-  return mdiv(m, top, madd(m, one, e));
+  Val e = exp_below(m, mneg(m, mabs(m, x))), one = mk(m, 1), s = madd(m, one, e);
+  Val top = msel(m, mcmp(m, LLVMRealOLT, x, mk(m, 0)), e, one), y = mdiv(m, top, s);
+  /* what the sum lost, taken off: y / s to a few bits is enough for that */
+  Val lost = msub(m, e, msub(m, s, one));
+  Val inverse = mfma(m, s, mk(m, -0.457), mk(m, 1.457));
+  return mfma(m, mmul(m, mneg(m, lost), inverse), y, y);
 }
 
 /* erf(x) / x - 1 in x^2, |x| <= 0.92; log(erfc(x)), 0.92 <= x <= 3.95 */
