@@ -489,6 +489,8 @@ static const SInfo *read_branch(Sema *s, Node *owner, Seq *seq, const Tree *bloc
   s->owner = owner;
   s->block = NULL;
   scope_push(&s->scope);
+  uint32_t learnt = s->learnt_dims.n;
+  facts_push(s->learnt);
   const Tree *last = block->at[block->n - 1];
   read_statements(s, block, block->n - 1, state);
   Node *result = NULL;
@@ -525,6 +527,8 @@ static const SInfo *read_branch(Sema *s, Node *owner, Seq *seq, const Tree *bloc
   seq->yield = node_create(s->f, OP_YIELD, &result, 1, span);
   seq->yield->sinfo = result->sinfo;
   scope_pop(&s->scope, "a branch of an 'if'");
+  facts_pop(s->learnt);
+  s->learnt_dims.n = learnt;
   s->seq = outer_seq;
   s->owner = outer_owner;
   s->block = outer_block;
@@ -610,8 +614,10 @@ static void read_local_function(Sema *s, const Tree *t) {
   self->node = n;
   if (!f->ret_annot) self->kind = BIND_BAD;
   BodyState state = {0};
+  facts_push(s->learnt);
   read_statements(&inner, def->body, def->body->n, &state);
   finish_body(&inner, t, &state);
+  facts_pop(s->learnt);
   scope_pop(&inner.scope, NULL);
   s->scope = inner.scope;
   if (f->ret->kind == SINFO_BAD)
@@ -775,6 +781,8 @@ void graph_body(Sema *s, Decl *d) {
   s->block = NULL;
   s->in_dataflow = false;
   s->facts = NULL;
+  s->learnt = facts_create(s->ctx, s->arena);
+  s->learnt_dims.n = 0;
   scope_init(&s->scope, s->arena);
   scope_push(&s->scope);
   for (uint32_t i = 0; i < d->n_bindings; i++) {

@@ -2,6 +2,7 @@
  * own.
  */
 #include "frontend/script/graph.h"
+#include "frontend/script/guard.h"
 
 /* ---- special forms ---- */
 
@@ -167,6 +168,7 @@ Node *graph_read_match_cast(Sema *s, const Tree *t) {
   Node *n = node_create(s->f, OP_MATCH_CAST, &v, 1, tree_span(s, t));
   n->annot = want_type;
   n->cast = over ? CAST_OVER : CAST_WRITTEN;
+  guard_learn(s, t, v->sinfo, want_type);
   return graph_finish(s, n, &vt);
 }
 

@@ -7,6 +7,7 @@
  * fresh symbolic variable, which the match_cast defines.
  */
 #include "frontend/script/guard.h"
+#include "frontend/script/graph.h"
 #include "ir/ops/attrs.h"
 
 static bool maybe(Sema *s, const SInfo *have, const SInfo *want) {
@@ -14,7 +15,77 @@ static bool maybe(Sema *s, const SInfo *have, const SInfo *want) {
   return sinfo_check(s->ctx, s->facts, have, want, NULL) == SINFO_MAYBE;
 }
 
+/* ---- what match_casts have established ---- */
+
+void guard_learn(Sema *s, const Tree *at, const SInfo *have, const SInfo *want) {
+  if (!s->learnt || have->kind != want->kind) return;
+  for (uint32_t i = 0; have->kind == SINFO_TUPLE && have->n == want->n && i < have->n; i++)
+    guard_learn(s, at, have->fields[i], want->fields[i]);
+  if (!have->dims || !want->dims || have->ndim != want->ndim) return;
+  for (int32_t i = 0; i < have->ndim; i++) {
+    const Expr *a = have->dims[i], *b = want->dims[i];
+    if (a == b || expr_proved_eq(s->ctx, a, b)) continue;
+    facts_equal(s->learnt, expr_dim(s->ctx, a), expr_dim(s->ctx, b));
+    vec_push(s->arena, &s->learnt_dims, ((LearntDim){a, b, tree_span(s, at)}));
+  }
+}
+
+typedef struct {
+  const Expr *in;
+  bool found;
+} VarSearch;
+
+static bool is_var_of(const Expr *e, void *ctx) {
+  const Var *v = ctx;
+  return e->kind != EXPR_VAR || e->var != v;
+}
+
+/* Does e have a variable that the other expression has too? */
+static bool shares_var(const Expr *e, void *ctx) {
+  VarSearch *x = ctx;
+  if (e->kind == EXPR_VAR && !expr_walk(x->in, is_var_of, e->var)) x->found = true;
+  return !x->found;
+}
+
+static bool mentions(const Expr *a, const Expr *b) {
+  VarSearch x = {.in = b};
+  expr_walk(a, shares_var, &x);
+  return x.found;
+}
+
+static void print_dims_equal(Text *t, const LearntDim *d) {
+  shape_dim_print(t, d->dim);
+  text_puts(t, " == ");
+  shape_dim_print(t, d->value);
+}
+
+/* Reports what no run can satisfy after the match_casts above; false when it can be checked. */
+static bool refute(Sema *s, const Tree *at, const SInfo *have, const SInfo *want) {
+  SInfoWhy why = {0};
+  bool fails = s->learnt_dims.n && sinfo_check(s->ctx, s->learnt, have, want, &why) == SINFO_FAIL;
+  if (fails) {
+    sema_error(s, at, "this is %s but %s is expected: %s", sema_type_text(s, have),
+               sema_type_text(s, want), text_cstr(&why.words));
+    for (uint32_t i = 0; why.have && i < s->learnt_dims.n; i++) {
+      const LearntDim *d = &s->learnt_dims.at[i];
+      if (!mentions(d->dim, why.have) && !mentions(d->dim, why.want) &&
+          !mentions(d->value, why.have) && !mentions(d->value, why.want))
+        continue;
+      Text t = {0};
+      print_dims_equal(&t, d);
+      diag_note(s->ctx->diags, d->span, "%s since this R.match_cast", text_cstr(&t));
+      text_free(&t);
+    }
+    explain_vars(s->ctx, s->f, why.have, why.want);
+  }
+  text_free(&why.words);
+  return fails;
+}
+
+/* ---- casts ---- */
+
 Node *guard_cast(Sema *s, const Tree *at, Node *v, const SInfo *want) {
+  if (refute(s, at, v->sinfo, want)) return graph_bad(s, at);
   if (!graph_is_atom(v)) node_bind_last(graph_block(s, at), v, NULL);
   diag_warn(s->ctx->diags, WARN_RUNTIME_CHECK, tree_span(s, at),
             "this is checked when the program runs: %s is not known to be %s",

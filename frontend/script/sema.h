@@ -29,6 +29,12 @@ typedef struct {
   uint32_t n_bindings;
 } Decl;
 
+/* A dim that an R.match_cast found equal to another one. */
+typedef struct {
+  const Expr *dim, *value;
+  Span span;
+} LearntDim;
+
 typedef struct Sema {
   Context *ctx;
   Module *m;
@@ -57,6 +63,10 @@ typedef struct Sema {
   BindingBlock *block;
   bool in_dataflow;
   Facts *facts;
+  /* What the match_casts above have established. It refutes what is stated below them; it proves
+   * nothing, as a pass may drop a match_cast whose result is not used. */
+  Facts *learnt;
+  VEC(LearntDim) learnt_dims;
   /* TIR */
   PrimFunc *prim;
   struct LoopState *loop;
