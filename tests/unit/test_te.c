@@ -119,6 +119,12 @@ static void composites_build_nodes(void **state) {
   assert_true(k.ok);
   assert_int_equal(k.low.composite->op, OP_PRIM_VALUE);
   done(&k);
+  lower(&k, "x: R.Tensor((\"n\",), \"float32\"), y: R.Tensor((\"m\",), \"float32\")",
+        "R.add(x, y)"); /* broadcast when it runs */
+  assert_true(k.ok);
+  assert_int_equal(k.low.composite->op, OP_add);
+  assert_int_equal(node_in(k.low.composite, 0)->op, OP_broadcast_to);
+  done(&k);
 }
 
 static void check_refused(const char *params, const char *expr, const char *message) {
