@@ -208,6 +208,8 @@ peers: all
 	@$(BUILD)/peers/bin/python -c 'import tvm' 2>/dev/null || \
 	  $(BUILD)/peers/bin/python -m pip install -q apache-tvm numpy
 	@$(BUILD)/peers/bin/python tests/peers/tvm/run.py --relaxc $(BUILD)/relaxc $(or $(T),tests samples)
+	@echo "with the types of bindings left to inference:"
+	@$(BUILD)/peers/bin/python tests/peers/tvm/run.py --infer --relaxc $(BUILD)/relaxc $(or $(T),tests/peers/tvm/modules)
 
 # The table of operators in README.md, from the operator table.
 readme: all

@@ -166,7 +166,15 @@ const Expr *expr_simplify(Context *c, const Expr *e) {
   return dim_expr(c, expr_dim(c, e), e->dtype);
 }
 
+/* Distinct variables stay in the order of the dims, as TVM writes them. */
 const Expr *expr_product(Context *c, const Expr *const *dims, uint32_t n) {
+  const Expr *e = NULL;
+  bool plain = n > 0;
+  for (uint32_t i = 0; i < n && plain; i++) {
+    plain = dims[i]->kind == EXPR_VAR && dtype_eq(dims[i]->dtype, DT_I64);
+    e = e ? expr_mul(c, e, dims[i]) : dims[i];
+  }
+  if (plain) return e;
   const Dim *d = dim_const(c, 1);
   for (uint32_t i = 0; i < n; i++) d = dim_mul(c, d, expr_dim(c, dims[i]));
   return dim_expr(c, d, DT_I64);

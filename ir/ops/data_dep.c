@@ -384,11 +384,11 @@ const SInfo *infer_dynamic_strided_slice(InferCtx *ic, Node *n) {
     if (dtype_known(s->dtype) && !dtype_eq(s->dtype, DT_I64))
       return infer_error(ic, n, C_int64, (int)i, "'%s' must be int64 but is %s",
                          infer_arg_name(ic, n, i), infer_type_text(ic, s));
-    if (!s->dims)
+    if (!s->dims && x->ndim >= 0)
       return infer_error(ic, n, C_shape_known, (int)i, "the shape of '%s' must be known",
                          infer_arg_name(ic, n, i));
     int64_t len;
-    bool known = s->ndim == 1 && expr_const_int(ic->c, s->dims[0], &len);
+    bool known = s->dims && s->ndim == 1 && expr_const_int(ic->c, s->dims[0], &len);
     if (s->ndim >= 0 && (s->ndim != 1 || (known && x->ndim >= 0 && len != x->ndim)))
       return infer_error(
           ic, n, C_count_dim, (int)i, "'%s' must have one number per axis of %s but is %s",

@@ -34,7 +34,7 @@ const SInfo *infer_scatter(InferCtx *ic, Node *n) {
   if (infer_ne(ic, expr_floormod(ic->c, dims[axis], by), expr_i64(ic->c, 0)))
     return infer_error(ic, n, C_divisible, 0, "dim %d of %s can't be divided among %lld workers",
                        axis, infer_shape_text(ic, x), (long long)workers);
-  dims[axis] = infer_literal(ic, expr_div(ic->c, dims[axis], by));
+  dims[axis] = expr_simplify(ic->c, expr_floordiv(ic->c, dims[axis], by));
   return sinfo_tensor(ic->c, dims, (uint32_t)x->ndim, x->dtype);
 }
 

@@ -158,7 +158,12 @@ const SInfo *infer_einsum(InferCtx *ic, Node *n) {
   if (wrong)
     return infer_error(ic, n, C_subscripts, 0, "subscripts '%s': %s", text ? text : "None", wrong);
   if (!ranks) return sinfo_tensor_ndim(ic->c, s.out.dots < 0 ? (int32_t)s.out.n : -1, d);
-  if (!dims) return sinfo_tensor_ndim(ic->c, (int32_t)s.out.n, d);
+  if (!dims) { /* TVM takes the rank of an operand; a print that contradicts it would be refused */
+    bool agree = true;
+    for (uint32_t k = 0; k < t->n; k++)
+      agree = agree && (t->fields[k]->dims || t->fields[k]->ndim == (int32_t)s.out.n);
+    return sinfo_tensor_ndim(ic->c, agree ? (int32_t)s.out.n : -1, d);
+  }
   const Expr *out[TE_MAX_RANK];
   if (!all_labels(ic, n, &s, t)) return NULL;
   for (uint32_t i = 0; i < s.out.n; i++) out[i] = extent_of(ic, n, &s, t, s.out.at[i]);

@@ -266,6 +266,12 @@ const SInfo *infer_adaptive_pool(InferCtx *ic, Node *n) {
   Pool p;
   const Expr *size[WINDOW_MAX];
   if (!read_adaptive(ic, n, &p, size)) return NULL;
+  nn_adaptive_avg_pool2d_attrs *a = n->attrs;
+  if (a->output_size.n == 1 && p.nd > 1) { /* TVM reads a list of one as two */
+    int64_t *all = ARENA_ARRAY(ic->arena, int64_t, p.nd);
+    for (uint32_t i = 0; i < p.nd; i++) all[i] = a->output_size.at[0];
+    a->output_size = (IntList){(int32_t)p.nd, all};
+  }
   const SInfo *x = data_arg(ic, n, p.data.rank);
   if (!x || !x->dims) return x ? sinfo_tensor_ndim(ic->c, (int32_t)p.out.rank, x->dtype) : NULL;
   const Expr *const *xd = layout_plain_dims(ic, &p.data, x->dims), *dims[WINDOW_MAX + 2];

@@ -5,9 +5,10 @@ For each script: TVM reads it (A); relaxc prints it; TVM reads that (B); A and B
 equal, and relaxc's print of its own print must be the same bytes. What TVM refuses, relaxc refuses.
 A script that is a print of TVM's and that relaxc reproduces byte for byte needs no second reading.
 
-  run.py [--relaxc PATH] [--cache FILE] [--list BUCKET] [--limit N] [--quick] PATH...
+  run.py [--relaxc PATH] [--cache FILE] [--list BUCKET] [--limit N] [--quick] [--infer] PATH...
 
 PATH: .rx files, or folders that are searched for them. Prints counts and buckets, the largest first.
+With --infer the bindings lose their types first, so that both sides infer them.
 """
 import argparse
 import collections
@@ -17,9 +18,12 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
+
+from modules import without_annotations
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-# Disagreements that are the peer's own fault: "name of file: reason" lines.
+# Disagreements that are the peer's own fault: "name of file: reason" lines; "infer name of file: reason" for --infer.
 KNOWN = os.path.join(HERE, "known.txt")
 
 
@@ -41,6 +45,16 @@ def relaxc(args, path, text=None):
     except subprocess.TimeoutExpired:
         return -1, b"", "relaxc: timeout"
     return p.returncode, p.stdout, p.stderr.decode("utf-8", "replace")
+
+
+def relaxc_on(args, path, raw):
+    """The same on another text than the file's."""
+    if not args.infer:
+        return relaxc(args, path)
+    with tempfile.NamedTemporaryFile(suffix=".rx") as f:
+        f.write(raw)
+        f.flush()
+        return relaxc(args, f.name)
 
 
 def plain(text):
@@ -148,6 +162,7 @@ def main():
     p.add_argument("--list", help="print the files of buckets whose name contains this")
     p.add_argument("--quick", action="store_true",
                    help="the scripts are prints of the peer's: ask it only where relaxc's differ")
+    p.add_argument("--infer", action="store_true", help="without the types of bindings")
     p.add_argument("paths", nargs="+")
     args = p.parse_args()
 
@@ -157,7 +172,9 @@ def main():
             for line in f:
                 if ":" in line and not line.startswith("#"):
                     name, reason = line.split(":", 1)
-                    known[name.strip()] = reason.strip()
+                    name = name.strip()
+                    if name.startswith("infer ") == args.infer or not name.startswith("infer "):
+                        known[name.removeprefix("infer ")] = reason.strip()
     cache = {}
     if args.cache and os.path.exists(args.cache):
         with open(args.cache, encoding="utf-8") as f:
@@ -168,7 +185,10 @@ def main():
         with open(path, "rb") as f:
             raw = f.read()
         text = raw.decode("utf-8", "surrogateescape")
-        code, out, err = relaxc(args, path)
+        if args.infer:
+            text = without_annotations(text)
+            raw = text.encode("utf-8", "surrogateescape")
+        code, out, err = relaxc_on(args, path, raw)
         text2 = out.decode("utf-8", "surrogateescape") if code == 0 else None
         same = code == 0 and plain(out) == plain(raw)
         fixed = True
