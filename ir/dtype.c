@@ -163,7 +163,7 @@ void dtype_store_double(DType d, void *p, double v) {
 }
 
 const char *dtype_name(DType d) {
-  static _Thread_local char ring[8][32];
+  static _Thread_local char ring[8][48];
   static _Thread_local unsigned at;
   char base[20];
   if (!dtype_known(d) && d.code != DTYPE_BOOL) return "void";
@@ -179,7 +179,9 @@ const char *dtype_name(DType d) {
   default: snprintf(base, sizeof base, "custom%d_%d", d.code, d.bits); break;
   }
   char *s = ring[at++ % 8];
-  if (d.lanes > 1)
+  if (dtype_vscale(d))
+    snprintf(s, sizeof ring[0], "%sxvscalex%u", base, dtype_vscale(d));
+  else if (d.lanes > 1)
     snprintf(s, sizeof ring[0], "%sx%u", base, d.lanes);
   else
     snprintf(s, sizeof ring[0], "%s", base);
@@ -232,9 +234,10 @@ bool dtype_parse(const char *s, DType *out) {
   }
   if (*rest == 'x') {
     unsigned lanes;
-    rest = number_parse(rest + 1, UINT16_MAX, &lanes);
+    bool scalable = strncmp(rest, "xvscalex", 8) == 0;
+    rest = number_parse(rest + (scalable ? 8 : 1), DTYPE_MAX_LANES, &lanes);
     if (!rest || d.code == DTYPE_HANDLE) return false;
-    d.lanes = (uint16_t)lanes;
+    d.lanes = (uint16_t)(scalable ? 65536 - lanes : lanes);
   }
   if (*rest) return false;
   *out = d;

@@ -38,6 +38,13 @@ typedef struct {
 #define DT_BF16 DT(DTYPE_BFLOAT, 16)
 #define DT_HANDLE DT(DTYPE_HANDLE, 64)
 
+/* Lanes above DTYPE_MAX_LANES stand for n * T.vscale() of them, a number only the processor knows:
+ * n = 65536 - lanes. (As DLPack's negative lanes.) */
+enum { DTYPE_MAX_LANES = 32767 };
+static inline unsigned dtype_vscale(DType d) {
+  return d.lanes > DTYPE_MAX_LANES ? 65536u - d.lanes : 0;
+}
+
 static inline bool dtype_known(DType d) {
   return d.bits != 0;
 }

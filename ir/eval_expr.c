@@ -695,7 +695,10 @@ const Code *compile_expr(Compiler *k, const Expr *e) {
   c->d = e->dtype;
   c->i = failed_i;
   c->f = failed_f;
-  compile_kind(k, e, c);
+  if (dtype_vscale(e->dtype))
+    compile_fail(k, "the interpreter has no vectors of T.vscale() lanes");
+  else
+    compile_kind(k, e, c);
   const Code *r = c;
   bool shared = (uintptr_t)map_get(&k->refs, (uint64_t)e->id + 1) > 1;
   if (shared && e->n && e->kind != EXPR_BROADCAST && !k->failed) {

@@ -277,6 +277,7 @@ static bool refuse(Compiler *k, const Expr *e) {
 
 static bool compile_math(Compiler *k, const Expr *e, Code *c) {
   IntrinId f = e->intrin;
+  if (!dtype_is_float(e->dtype) && f != INTRIN_pow) return refuse(k, e);
   MathFn *fn = ARENA_NEW(k->arena, MathFn);
   if (dtype_is_float(e->dtype)) {
     if (e->n == 1 && (fn->f1 = math1[f])) c->f = call1;

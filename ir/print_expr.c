@@ -219,11 +219,20 @@ static void print_shuffle(Printer *p, const Expr *e) {
   text_puts(p->t, "])");
 }
 
+/* The last argument of what makes a vector. */
+static void print_lanes(Text *t, DType d) {
+  if (dtype_vscale(d))
+    text_printf(t, ", T.vscale() * %u)", dtype_vscale(d));
+  else
+    text_printf(t, ", %u)", d.lanes);
+}
+
 static void print_let(Printer *p, const Expr *e) {
   p->uses_T = true;
   Var *v = e->arg[0]->var;
   uint32_t mark = print_scope_enter(p);
-  const char *name = print_define(p, v, v->name);
+  bool declared = map_hasp(&p->names, v); /* before the statement */
+  const char *name = declared ? print_name(p, v, v->name) : print_define(p, v, v->name);
   text_puts(p->t, "T.Let(");
   print_operand(p, e, 2, PREC_NONE);
   text_printf(p->t, ", where={%s: ", name);
@@ -297,13 +306,13 @@ static void expr_at(Printer *p, const Expr *e, int prec) {
     p->uses_T = true;
     text_puts(t, "T.Ramp(");
     print_args(p, e->arg, 2);
-    text_printf(t, ", %u)", e->dtype.lanes);
+    print_lanes(t, e->dtype);
     return;
   case EXPR_BROADCAST:
     p->uses_T = true;
     text_puts(t, "T.Broadcast(");
     expr_at(p, e->arg[0], PREC_NONE);
-    text_printf(t, ", %u)", e->dtype.lanes);
+    print_lanes(t, e->dtype);
     return;
   case EXPR_SHUFFLE: print_shuffle(p, e); return;
   case EXPR_LET: print_let(p, e); return;

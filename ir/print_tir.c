@@ -492,6 +492,30 @@ static void print_scalar(Printer *p, const Buffer *b, const Expr *value, int ind
   print_unshare(p, mark);
 }
 
+typedef struct {
+  Printer *p;
+  int indent;
+} LetCtx;
+
+static bool declare_let(const Expr *e, void *ctx) {
+  LetCtx *l = ctx;
+  if (e->kind != EXPR_LET || map_hasp(&l->p->names, e->arg[0]->var)) return true;
+  const Var *v = e->arg[0]->var;
+  text_indent(l->p->t, l->indent);
+  text_printf(l->p->t, "%s = T.%s()\n", print_define(l->p, v, v->name), dtype_name(v->dtype));
+  return true;
+}
+
+static void declare_lets_of(const Expr *e, void *ctx) {
+  if (e->n) (void)expr_walk(e, declare_let, ctx);
+}
+
+/* x = T.int32() for each variable that a T.Let in statement s binds: TVM wants it before. */
+static void declare_lets(Printer *p, const Stmt *s, int indent) {
+  LetCtx l = {p, indent};
+  stmt_exprs(s, declare_lets_of, &l);
+}
+
 static bool is_other_load(const Expr *e, void *buf) {
   return e->kind != EXPR_LOAD || e->buf != buf;
 }
@@ -512,6 +536,7 @@ static void print_seq(Printer *p, const Stmt *s, int indent) {
     }
     const Buffer *b = x->alloc.buf;
     const Expr *value = i + 1 < s->seq.n ? first_value(b, s->seq.at[i + 1]) : NULL;
+    if (value) declare_lets(p, s->seq.at[i + 1], indent);
     print_scalar(p, b, value, indent);
     i += value != NULL;
   }
@@ -602,6 +627,7 @@ void print_stmt(Printer *p, const Stmt *s, int indent) {
   Text *t = p->t;
   bool root = s->kind == STMT_BLOCK && !s->block->niters; /* its place may be its function's */
   if (s->kind != STMT_SEQ && !root) print_mark(p, s->span);
+  if (p->arena) declare_lets(p, s, indent);
   switch (s->kind) {
   case STMT_SEQ: print_seq(p, s, indent); return;
   case STMT_FOR: print_loop(p, s, indent); return;

@@ -769,6 +769,11 @@ LLVMValueRef fn_expr(Fn *fn, const Expr *e) {
   if (e->kind == EXPR_INT || e->kind == EXPR_FLOAT || e->kind == EXPR_VAR) return emit(fn, e);
   LLVMValueRef v = fn->memo.n ? memo_get(fn, e) : NULL;
   if (v) return v;
+  if (dtype_vscale(e->dtype)) {
+    cg_error(fn->cg, fn->span, "a vector of T.vscale() * %u lanes can't be compiled",
+             dtype_vscale(e->dtype));
+    return LLVMGetUndef(cg_reg_type(fn->cg, dtype_scalar(e->dtype)));
+  }
   v = emit(fn, e);
   if (fn->memo.n && e->kind != EXPR_CALL_FUNC &&
       (e->kind != EXPR_CALL || intrin_table[e->intrin].flags & INTRIN_PURE))

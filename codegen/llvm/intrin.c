@@ -436,7 +436,12 @@ LLVMValueRef fn_call_expr(Fn *fn, const Expr *e) {
     break;
   default: break;
   }
-  if (info->flags & INTRIN_FLOAT) return float_math(fn, e);
+  if (info->flags & INTRIN_FLOAT && dtype_is_float(e->arg[0]->dtype)) return float_math(fn, e);
+  if (info->flags & INTRIN_FLOAT) {
+    cg_error(cg, fn->span, "T.%s of %s can't be compiled: cast the operand to a float", info->name,
+             dtype_name(e->arg[0]->dtype));
+    return undef_of(fn, e);
+  }
   cg_error(cg, fn->span, "T.%s can't be compiled inside a prim_func", info->name);
   return undef_of(fn, e);
 }

@@ -29,6 +29,8 @@ typedef struct LoopState {
 /* `call`: written as T.Add(a, b), which folds nothing. */
 const Expr *expr_make_binary(Sema *s, const Tree *t, ExprKind k, bool call, const Expr *a,
                              const Expr *b);
+/* A number of lanes as DType counts them: a constant, or one times T.vscale(); 0 when e is none. */
+uint32_t expr_lanes(Sema *s, const Expr *e);
 const Expr *expr_written_float(Sema *s, DType d, double v);
 const Expr *expr_read_call(Sema *s, const Tree *t);
 const Expr *expr_read_choice(Sema *s, const Tree *t, const Tree *cond, const Tree *x, const Tree *y,

@@ -399,6 +399,12 @@ Stmt *loop_read_buffer(Sema *s, const Tree *target, const Tree *call, const char
     if (call->at[i]->kind == TREE_KEYWORD && strcmp(call->at[i]->name, "data") == 0)
       data = call->at[i]->b;
   if (data && tree_is_none(data)) data = NULL;
+  bool bare = strcmp(name, "Buffer") == 0 || strcmp(name, "buffer_decl") == 0;
+  if (!data && bare && s->prim->check_well_formed) {
+    sema_error(s, call,
+               "buffer '%s' has no memory: allocate it, or declare it over data=", b->name);
+    return NULL;
+  }
   /* Tensor memory has addresses, not pointers: it is never allocated here. */
   if (!data)
     return strcmp(b->scope, "tmem") == 0 ? stmt_decl(s->m->arena, span, b)

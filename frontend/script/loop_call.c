@@ -149,10 +149,13 @@ static const Expr *read_let(Sema *s, const Tree *t) {
 /* T.Ramp(base, stride, lanes), T.Broadcast(value, lanes) */
 static const Expr *read_vector(Sema *s, const Tree *t, bool ramp) {
   if (!want_args(s, t, ramp ? 3 : 2, ramp ? 3 : 2)) return NULL;
-  int64_t lanes = 0;
   const Tree *l = t->at[ramp ? 2 : 1];
-  if (!tree_const_int(l, &lanes) || lanes < 1 || lanes > 65535) {
-    sema_error(s, l, "the number of lanes must be a constant from 1 to 65535");
+  const Expr *count = sema_expr(s, l);
+  uint32_t lanes = count ? expr_lanes(s, count) : 0;
+  if (!lanes) {
+    if (count)
+      sema_error(s, l, "the number of lanes must be a constant from 1 to %d, or n * T.vscale()",
+                 DTYPE_MAX_LANES);
     return NULL;
   }
   const Expr *a = sema_expr(s, t->at[0]);
@@ -161,17 +164,18 @@ static const Expr *read_vector(Sema *s, const Tree *t, bool ramp) {
     sema_error(s, t->at[0], "expected a scalar but got %s", dtype_name(a->dtype));
     return NULL;
   }
-  if (!ramp) return lanes == 1 ? a : expr_broadcast(s->ctx, a, (uint32_t)lanes);
+  if (!ramp) return lanes == 1 ? a : expr_broadcast(s->ctx, a, lanes);
   const Expr *b = sema_expr(s, t->at[1]);
   if (!b || !sema_match_types(s, t, &a, &b)) return NULL;
-  return lanes == 1 ? a : expr_ramp(s->ctx, a, b, (uint32_t)lanes);
+  return lanes == 1 ? a : expr_ramp(s->ctx, a, b, lanes);
 }
 
 /* T.Shuffle([vectors], [lanes]) */
 static const Expr *read_shuffle(Sema *s, const Tree *t) {
   if (!want_args(s, t, 2, 2)) return NULL;
   const Tree *v = t->at[0], *l = t->at[1];
-  if (v->kind != TREE_LIST || l->kind != TREE_LIST || v->n == 0 || l->n == 0 || l->n > 65535) {
+  if (v->kind != TREE_LIST || l->kind != TREE_LIST || v->n == 0 || l->n == 0 ||
+      l->n > DTYPE_MAX_LANES) {
     sema_error(s, t, "expected T.Shuffle([vectors], [lanes])");
     return NULL;
   }
@@ -325,13 +329,16 @@ static const Expr *read_intrin(Sema *s, const Tree *t, IntrinId f) {
   if ((info->flags & INTRIN_FLOAT) && n) {
     if (n == 2 && f != INTRIN_ldexp && !sema_match_types(s, t, &args[0], &args[1])) return NULL;
     if (!dtype_is_float(args[0]->dtype) && !(f == INTRIN_pow && dtype_is_int(args[0]->dtype))) {
-      /* rounding an integer does nothing; other functions need a float */
+      /* rounding an integer does nothing; other functions of one are kept, for nobody to run */
+      bool integer = dtype_is_int(args[0]->dtype);
       if ((f == INTRIN_floor || f == INTRIN_ceil || f == INTRIN_round || f == INTRIN_trunc ||
            f == INTRIN_nearbyint) &&
-          dtype_is_int(args[0]->dtype))
+          integer)
         return args[0];
-      sema_error(s, t, "T.%s needs a float but got %s", info->name, dtype_name(args[0]->dtype));
-      return NULL;
+      if (!integer) {
+        sema_error(s, t, "T.%s needs a float but got %s", info->name, dtype_name(args[0]->dtype));
+        return NULL;
+      }
     }
   }
   if (f == INTRIN_reinterpret &&

@@ -208,6 +208,21 @@ static const Expr *read_unary(Sema *s, const Tree *t) {
 
 /* ---- subscripts ---- */
 
+static bool is_vscale(const Expr *e) {
+  return e->kind == EXPR_CALL && e->intrin == INTRIN_vscale;
+}
+
+uint32_t expr_lanes(Sema *s, const Expr *e) {
+  int64_t n = 0;
+  if (expr_const_int(s->ctx, e, &n)) return n >= 1 && n <= DTYPE_MAX_LANES ? (uint32_t)n : 0;
+  if (is_vscale(e)) return 65535;
+  if (e->kind != EXPR_MUL) return 0;
+  bool first = is_vscale(e->arg[0]);
+  const Expr *factor = e->arg[first];
+  bool ok = (first || is_vscale(e->arg[1])) && expr_const_int(s->ctx, factor, &n);
+  return ok && n >= 1 && n <= DTYPE_MAX_LANES ? 65536 - (uint32_t)n : 0;
+}
+
 /* One index: a scalar, or base:end(:step) with a constant number of lanes. */
 static const Expr *read_index(Sema *s, const Tree *t, DType hint) {
   Context *c = s->ctx;
@@ -232,20 +247,22 @@ static const Expr *read_index(Sema *s, const Tree *t, DType hint) {
   const Expr *step = t->at[2] ? sema_expr(s, t->at[2]) : NULL;
   if (!lo || !hi || (t->at[2] && !step)) return NULL;
   if (!sema_match_types(s, t, &lo, &hi)) return NULL;
-  int64_t lanes = 0, stride = 1;
-  if (!dtype_is_int(lo->dtype) || lo->dtype.lanes != 1 ||
-      !expr_const_int(c, expr_simplify(c, expr_sub(c, hi, lo)), &lanes) ||
-      (step && (!expr_const_int(c, step, &stride) || stride == 0))) {
+  int64_t n = 0, stride = 1;
+  bool integer = dtype_is_int(lo->dtype) && lo->dtype.lanes == 1;
+  const Expr *extent = integer ? expr_simplify(c, expr_sub(c, hi, lo)) : NULL;
+  bool fixed = extent && expr_const_int(c, extent, &n);
+  uint32_t lanes = extent && !fixed && !step ? expr_lanes(s, extent) : 0;
+  if ((!fixed && !lanes) || (step && (!expr_const_int(c, step, &stride) || stride == 0))) {
     sema_error(s, t, "the extent of a slice must be a constant here");
     return NULL;
   }
-  lanes = (lanes + stride - 1) / stride;
-  if (lanes < 1 || lanes > 65535) {
-    sema_error(s, t, "a slice of %lld elements cannot be a vector", (long long)lanes);
+  n = (n + stride - 1) / stride;
+  if (fixed && (n < 1 || n > DTYPE_MAX_LANES)) {
+    sema_error(s, t, "a slice of %lld elements cannot be a vector", (long long)n);
     return NULL;
   }
-  if (lanes == 1) return lo;
-  return expr_ramp(c, lo, expr_int(c, lo->dtype, stride), (uint32_t)lanes);
+  if (n == 1) return lo;
+  return expr_ramp(c, lo, expr_int(c, lo->dtype, stride), fixed ? (uint32_t)n : lanes);
 }
 
 static void check_bounds(Sema *s, const Tree *t, const Buffer *b, uint32_t i, const Expr *e) {
