@@ -242,7 +242,7 @@ bool lower_one_hot(LowerCtx *lc, Node *n) {
   const Expr *idx[TE_MAX_RANK];
   for (uint32_t i = 0, k = 0; i < lc->nspatial; i++)
     if (i != axis) idx[k++] = lc->ax[i];
-  const Expr *at = te_cast(c, DT_I64, te_load(lc, te_arg(lc, 0), idx));
+  const Expr *at = te_index_value(c, te_load(lc, te_arg(lc, 0), idx));
   te_out(lc, te_spatial_end(lc, SEL(EQ(at, lc->ax[axis]), te_prim(lc, 1), te_prim(lc, 2))));
   return true;
 }

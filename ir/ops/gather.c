@@ -43,8 +43,14 @@ static bool known_reduction(InferCtx *ic, const Node *n, const char *s) {
   return false;
 }
 
+const Expr *te_index_value(Context *c, const Expr *index) {
+  DType d = index->dtype;
+  if (dtype_is_uint(d) && d.bits == 64) index = expr_min(c, index, expr_int(c, d, INT64_MAX));
+  return te_cast(c, DT_I64, index);
+}
+
 const Expr *te_index_from_start(Context *c, const Expr *index, const Expr *dim) {
-  const Expr *i = te_cast(c, DT_I64, index), *zero = expr_i64(c, 0);
+  const Expr *i = te_index_value(c, index), *zero = expr_i64(c, 0);
   return dtype_is_uint(index->dtype) ? i : SEL(LT(i, zero), ADD(i, dim), i);
 }
 
@@ -379,7 +385,7 @@ bool lower_reverse_sequence(LowerCtx *lc, Node *n) {
   uint32_t batch = (uint32_t)(a->batch_axis < 0 ? a->batch_axis + x->ndim : a->batch_axis);
   if (!te_need_equal(lc, x->shape[batch], len->shape[0], "batch and seq_lengths")) return false;
   te_result_begin(lc, 0, "T_reverse_sequence");
-  const Expr *l = te_cast(c, DT_I64, te_load(lc, len, &lc->ax[batch]));
+  const Expr *l = te_index_value(c, te_load(lc, len, &lc->ax[batch]));
   l = expr_min(c, l, x->shape[seq]);
   const Expr *idx[TE_MAX_RANK];
   for (uint32_t i = 0; i < x->ndim; i++) idx[i] = lc->ax[i];

@@ -45,7 +45,7 @@ bool lower_take_backward(LowerCtx *lc, Node *n) {
     idx[i] = vars[i]->expr;
   }
   for (uint32_t i = 0; i < x->ndim; i++) at[i] = idx[i < axis ? i : i + ni - 1];
-  const Expr *raw = te_cast(c, DT_I64, prim ? te_prim(lc, 2) : te_load(lc, ind, idx + axis));
+  const Expr *raw = te_index_value(c, prim ? te_prim(lc, 2) : te_load(lc, ind, idx + axis));
   at[axis] = expr_max(c, expr_min(c, raw, SUB(x->shape[axis], I64(1))), I64(0));
   const Expr *sum = ADD(te_load(lc, out, at), te_cast(c, acc, te_load(lc, g, idx)));
   Stmt *body = SEQ(ASSERT(GE(x->shape[axis], I64(1)), "R.grad.take_backward: the axis is empty"),

@@ -55,7 +55,7 @@ bool lower_take(LowerCtx *lc, Node *n) {
   uint32_t ni = prim ? 0 : te_arg(lc, 1)->ndim;
   te_result_begin(lc, 0, "T_take");
   const Expr *raw = prim ? te_prim(lc, 1) : te_load(lc, te_arg(lc, 1), lc->ax + axis);
-  const Expr *i = te_cast(c, DT_I64, raw), *dim = x->shape[axis], *zero = te_i64(lc, 0);
+  const Expr *i = te_index_value(c, raw), *dim = x->shape[axis], *zero = te_i64(lc, 0);
   const Expr *last = SUB(dim, te_i64(lc, 1));
   const Expr *in = !strcmp(mode, "wrap") ? te_int_div(c, EXPR_FLOORMOD, i, dim)
                                          : expr_max(c, expr_min(c, i, last), zero);

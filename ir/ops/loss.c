@@ -109,7 +109,7 @@ static bool nll_begin(LowerCtx *lc, uint32_t first, int64_t ignore, Nll *x) {
     vars[i] = var_create(c, arena_printf(lc->arena, "i%u", i), DT_I64);
     idx[i] = vars[i]->expr;
   }
-  const Expr *v = te_cast(c, DT_I64, te_load(lc, t, idx));
+  const Expr *v = te_index_value(c, te_load(lc, t, idx));
   const Expr *good = OR(EQ(v, I64(ignore)), AND(GE(v, I64(0)), LT(v, x->classes)));
   const char *words =
       arena_printf(lc->arena, "R.%s: a target is no class number", node_op(lc->node)->name);
@@ -121,7 +121,7 @@ static bool nll_begin(LowerCtx *lc, uint32_t first, int64_t ignore, Nll *x) {
 static const Expr *nll_weight(LowerCtx *lc, const Nll *x, const Expr *const *idx,
                               const Expr **cls) {
   Context *c = lc->c;
-  const Expr *v = te_cast(c, DT_I64, te_load(lc, x->t, idx)), *zero = expr_lit(c, x->acc, 0);
+  const Expr *v = te_index_value(c, te_load(lc, x->t, idx)), *zero = expr_lit(c, x->acc, 0);
   *cls = expr_max(c, expr_min(c, v, SUB(x->classes, I64(1))), I64(0));
   const Expr *skip = EQ(v, I64(x->ignore));
   if (!x->w) return SEL(skip, zero, expr_lit(c, x->acc, 1));
@@ -137,7 +137,7 @@ static const Expr *nll_term(LowerCtx *lc, const Nll *x, const Expr *const *idx, 
   for (uint32_t i = 0; i < x->nt; i++) at[i < k ? i : i + 1] = idx[i];
   at[k] = cls;
   const Expr *zero = expr_lit(c, x->acc, 0), *p = te_cast(c, x->acc, te_load(lc, x->p, at));
-  const Expr *skip = EQ(te_cast(c, DT_I64, te_load(lc, x->t, idx)), I64(x->ignore));
+  const Expr *skip = EQ(te_index_value(c, te_load(lc, x->t, idx)), I64(x->ignore));
   return expr_if_then_else(c, skip, zero, MUL(SUB(zero, p), *w));
 }
 
@@ -190,7 +190,7 @@ bool lower_nll_loss_backward(LowerCtx *lc, Node *n) {
   const Expr *w = nll_weight(lc, &x, idx, &cls);
   const Expr *d = te_cast(c, x.acc, te_load(lc, g, idx));
   if (sum) d = DIV(d, te_load(lc, sum, lc->ax));
-  const Expr *hit = EQ(te_cast(c, DT_I64, te_load(lc, x.t, idx)), lc->ax[k]);
+  const Expr *hit = EQ(te_index_value(c, te_load(lc, x.t, idx)), lc->ax[k]);
   hit = AND(hit, NE(lc->ax[k], I64(x.ignore)));
   te_out_value(lc, SEL(hit, MUL(SUB(zero, w), d), zero));
   return true;

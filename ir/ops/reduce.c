@@ -206,7 +206,15 @@ static bool arg_extreme(LowerCtx *lc, Node *n, TeReduce r, TeReduce on_bool) {
   const Expr *hit = EQ(x, best);
   if (dtype_is_float(d))
     hit = OR(hit, F1(isnan, x)); /* then best is a NaN too, which equals nothing */
-  te_out(lc, te_reduce_end(lc, TE_MIN, SEL(hit, position(lc, &t), te_i64(lc, INT64_MAX))));
+  const Expr *none = te_i64(lc, INT64_MAX), *total = expr_product(c, t.red, t.nred);
+  Buffer *at = te_reduce_end(lc, TE_MIN, SEL(hit, position(lc, &t), none));
+  if (prove_lt(c, NULL, expr_dim(c, te_i64(lc, 0)), expr_dim(c, total)) == PROOF_YES) {
+    te_out(lc, at);
+    return true;
+  }
+  te_result_begin(lc, 0, lc->name); /* the axes may be empty */
+  const Expr *v = te_load(lc, at, lc->ax);
+  te_out_value(lc, SEL(EQ(v, none), te_i64(lc, -1), v));
   return true;
 }
 

@@ -101,6 +101,8 @@ bool te_binary(LowerCtx *lc, Node *n, TeBinary fn);
 /* Float operands of few bits widened to float32; others as they are. */
 const Expr *te_widen(Context *c, const Expr *e);
 
+/* An index that is data, as int64; what a uint64 holds beyond that is the greatest one. */
+const Expr *te_index_value(Context *c, const Expr *index);
 /* An index that is data, as int64 counted from the start (negative ones count from the end); the
  * same cut to the axis; and a statement that fails where it lies outside (ir/ops/gather.c). */
 const Expr *te_index_from_start(Context *c, const Expr *index, const Expr *dim);

@@ -102,6 +102,9 @@ def index(Case):
     w = x[[0, 0, 5, 5]].copy()
     w[[0, 2, 3]] = np.nan
     add("R.take({x}, {i}, axis=0, mode=\"nan\")", w, {"x": x, "i": far}, t)
+    huge = np.uint64([2**64 - 1, 1, 2**63])
+    add("R.take({x}, {i}, axis=0)", x[[5, 1, 5]], {"x": x, "i": huge}, t)
+    add("R.gather_elements({x}, {i}, axis=0)", x[[5, 1, 5]], {"x": x, "i": np.repeat(huge[:, None], 5, 1)}, {"x": ("n", "m"), "i": ("k", "m")})
     i2 = np.int32([[1, 2], [0, 5]])
     add("R.take({x}, {i}, axis=0)", x[i2], {"x": x, "i": i2}, {"x": ("n", "m"), "i": ("k", None)})
     add("R.take({x}, {i}, axis=1)", x[:, 2], {"x": x, "i": np.int64(2)}, {"x": ("n", "m"), "i": ()})
