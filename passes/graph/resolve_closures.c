@@ -363,16 +363,45 @@ static void walk_seq(Resolve *x, Seq *s) {
     for (Node *n = b->first; n && x->ok;) n = walk_node(x, n);
 }
 
+/* Whether anything in s has an effect or checks. */
+static bool has_effect(const Seq *s) {
+  for (const BindingBlock *b = s->first; b; b = b->next)
+    for (const Node *n = b->first; n; n = n->next) {
+      bool inside = n->op == OP_IF && (has_effect(&n->if_.then_) || has_effect(&n->if_.else_));
+      if (inside || n->op == OP_MATCH_CAST || !op_is_pure(n)) return true;
+    }
+  return false;
+}
+
+/* A branch that chose a function gives nothing now; what else it does stays. */
+static void strip_branch(Resolve *x, Node *n) {
+  const SInfo *nothing = sinfo_tuple(x->pc->c, NULL, 0);
+  for (int e = 0; e < 2; e++) {
+    Seq *s = e ? &n->if_.else_ : &n->if_.then_;
+    Node *t = node_tuple(n->func, NULL, 0, n->span);
+    t->sinfo = nothing;
+    node_set_in(s->yield, 0, t);
+    s->yield->sinfo = nothing;
+  }
+  n->sinfo = nothing;
+  n->annot = NULL;
+}
+
 /* Removes what only named functions, users first. */
 static void drop_values(Resolve *x, Seq *s) {
   for (BindingBlock *b = s->last; b; b = b->prev)
     for (Node *n = b->last, *prev; n; n = prev) {
       prev = n->prev;
-      if (n->op == OP_IF) {
-        drop_values(x, &n->if_.then_);
-        drop_values(x, &n->if_.else_);
+      bool unused = map_hasp(&x->fns, n) && !n->uses;
+      if (unused && n->op == OP_IF && (has_effect(&n->if_.then_) || has_effect(&n->if_.else_))) {
+        strip_branch(x, n);
+      } else if (unused) {
+        node_delete(n);
+        continue;
       }
-      if (map_hasp(&x->fns, n) && !n->uses) node_delete(n);
+      if (n->op != OP_IF) continue;
+      drop_values(x, &n->if_.then_);
+      drop_values(x, &n->if_.else_);
     }
 }
 
