@@ -322,6 +322,11 @@ static void assign_tuple(Sema *s, const Tree *t, const Tree *target, const Tree 
 }
 
 /* A bare number bound to a name is a constant tensor in TVM. */
+static bool is_number(const Tree *t) {
+  if (t->kind == TREE_UNARY && t->op == TREE_NEG) t = t->b;
+  return t->kind == TREE_INT || t->kind == TREE_FLOAT;
+}
+
 static Node *constant_of_number(Sema *s, const Tree *t) {
   const Tree *x = t->kind == TREE_UNARY && t->op == TREE_NEG ? t->b : t;
   int64_t i = 0;
@@ -371,7 +376,11 @@ static void assign(Sema *s, const Tree *t, const Tree *target, const Tree *annot
   }
   bool cast = graph_is_call(value, "R", "match_cast");
   bool prim_annot = annot && is_scalar_annotation(s, annot, &d);
-  Node *n = annot && prim_annot ? NULL : constant_of_number(s, value);
+  Node *n = prim_annot ? NULL : constant_of_number(s, value);
+  if (prim_annot && is_number(value)) { /* a scalar of the type that is written */
+    const Expr *e = sema_expr(s, value);
+    n = e ? node_prim(s->f, sema_convert(s, e, d), tree_span(s, value)) : graph_bad(s, value);
+  }
   if (!n) n = graph_expr(s, value);
   const SInfo *type = NULL;
   if (annot) {

@@ -13,10 +13,12 @@ const char *sema_member(Sema *s, const Tree *t, char ns) {
   if (t->kind != TREE_ATTR) return NULL;
   const Tree *root = t->b;
   while (root->kind == TREE_ATTR) root = root->b;
-  if (root->kind != TREE_NAME || root->name[0] != ns || root->name[1]) return NULL;
+  if (root->kind != TREE_NAME) return NULL;
+  bool whole = ns == 'R' && strcmp(root->name, "relax") == 0; /* R by its full name */
+  if (!whole && (root->name[0] != ns || root->name[1])) return NULL;
   if (root == t->b) return t->name;
   const char *dotted = tree_dotted(s->ctx, t);
-  return dotted ? dotted + 2 : NULL;
+  return dotted ? strchr(dotted, '.') + 1 : NULL;
 }
 
 static Binding *new_symbol(Sema *s, const Tree *t) {

@@ -129,14 +129,29 @@ static const char *vdevice_kind(const Attr *a) {
   return target && target->kind == ATTR_STR ? target->s : NULL;
 }
 
-/* Does the module declare the device that "llvm:0:global" names: number 0 of kind llvm? */
-static bool has_vdevice(Sema *s, const Tree *t, const char *name) {
+/* "kind:number:scope" of entry i of the list, numbered among those of its kind. */
+static const char *vdevice_name(Sema *s, const Attr *l, uint32_t i) {
+  const char *kind = vdevice_kind(l->items[i]), *scope = "global";
+  int n = (int)strcspn(kind, " ");
+  uint32_t number = 0;
+  for (uint32_t k = 0; k < i; k++) {
+    const char *other = vdevice_kind(l->items[k]);
+    number += other && strncmp(other, kind, (size_t)n) == 0 && (!other[n] || other[n] == ' ');
+  }
+  const Attr *a = l->items[i];
+  if (a->n > 2 && a->items[2]->kind == ATTR_STR) scope = a->items[2]->s;
+  return arena_printf(s->arena, "%.*s:%u:%s", n, kind, number, scope);
+}
+
+/* The name "kind:number:scope" of the device that `name` gives: "llvm:0:global", "llvm:0", "llvm",
+ * or "vdevice:2" for number 2 of all. NULL after an error. */
+static const char *find_vdevice(Sema *s, const Tree *t, const char *name) {
   const Attr *l = attr_get(s->m->global_infos, "vdevice");
   if (!l || l->kind != ATTR_LIST || !l->n) {
     sema_error(s, t,
                "the module declares no vdevice; write I.module_global_infos({\"vdevice\": "
                "[I.vdevice(\"llvm\")]}) at its top");
-    return false;
+    return NULL;
   }
   size_t n = strcspn(name, ":");
   long index = name[n] ? strtol(name + n + 1, NULL, 10) : 0;
@@ -144,11 +159,12 @@ static bool has_vdevice(Sema *s, const Tree *t, const char *name) {
   long count = 0;
   for (uint32_t i = 0; i < l->n; i++) {
     const char *kind = vdevice_kind(l->items[i]);
-    count += any || !kind || (strncmp(kind, name, n) == 0 && (!kind[n] || kind[n] == ' '));
+    if (kind && !any && (strncmp(kind, name, n) != 0 || (kind[n] && kind[n] != ' '))) continue;
+    if (count++ != index) continue;
+    return kind ? vdevice_name(s, l, i) : name;
   }
-  if (index >= 0 && index < count) return true;
   sema_error(s, t, "the module has no vdevice '%s': it declares %ld of this kind", name, count);
-  return false;
+  return NULL;
 }
 
 static const SInfo *read_tensor(Sema *s, const Tree *t) {
@@ -198,8 +214,9 @@ static const SInfo *read_tensor(Sema *s, const Tree *t) {
       sema_error(s, slot[2], "vdevice must be a string such as \"llvm:0:global\"");
       return bad;
     }
-    if (!has_vdevice(s, slot[2], slot[2]->str)) return bad;
-    si = sinfo_with_vdevice(s->ctx, si, strpool_intern(s->ctx->strings, slot[2]->str, slot[2]->n));
+    const char *name = find_vdevice(s, slot[2], slot[2]->str);
+    if (!name) return bad;
+    si = sinfo_with_vdevice(s->ctx, si, strpool_intern(s->ctx->strings, name, strlen(name)));
   }
   return si;
 }

@@ -23,7 +23,8 @@ import tempfile
 from modules import without_annotations
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-# Disagreements that are the peer's own fault: "name of file: reason" lines; "infer name of file: reason" for --infer.
+# Disagreements that are the peer's own fault: "name of file: reason" lines; "infer name of file: reason" for --infer;
+# '"words": reason' for all scripts that the peer refuses with a message that holds these words.
 KNOWN = os.path.join(HERE, "known.txt")
 
 
@@ -170,9 +171,9 @@ def main():
     if os.path.exists(KNOWN):
         with open(KNOWN, encoding="utf-8") as f:
             for line in f:
-                if ":" in line and not line.startswith("#"):
-                    name, reason = line.split(":", 1)
-                    name = name.strip()
+                m = re.match(r'("[^"]+"|[^:#]+): *(.+)', line)
+                if m:
+                    name, reason = m.groups()
                     if name.startswith("infer ") == args.infer or not name.startswith("infer "):
                         known[name.removeprefix("infer ")] = reason.strip()
     cache = {}
@@ -227,7 +228,8 @@ def main():
         elif code == 1 and category == "peer refuses":
             verdict = "both refuse"
         elif category == "peer refuses":
-            verdict = "only the peer refuses"
+            why = [r for words, r in known.items() if words[0] == '"' and words[1:-1] in detail]
+            verdict, detail = ("known", why[0]) if why else ("only the peer refuses", detail)
         elif code == 1:
             verdict, detail = "only relaxc refuses", first_error(err)
         elif category != "agree":
