@@ -233,6 +233,7 @@ fuzz: deps
 # --- checks of the sources --------------------------------------------------------------------------
 layers:
 	@$(PYTHON) tests/layers.py $(LAYERS) runtime
+	@$(PYTHON) tests/order.py codegen/llvm
 
 headers: $(HEADERS:%=$(BUILD)/headers/%.ok)
 $(BUILD)/headers/%.ok: % $(BUILD)/config.mk | $(GEN_HDRS)

@@ -58,8 +58,8 @@ static LLVMValueRef f8_from_f32(Cg *cg, LLVMBuilderRef b, DType d, LLVMValueRef 
   LLVMValueRef r = LLVMBuildAdd(b, LLVMBuildAdd(b, a, konst(i32, rebias), ""), odd, "");
   r = LLVMBuildLShr(b, r, konst(i32, shift), "");
   uint32_t magic = (127u + 1u - bias - mbits + 23u) << 23;
-  LLVMValueRef den = LLVMBuildFAdd(b, LLVMBuildBitCast(b, a, f32, ""),
-                                   LLVMBuildBitCast(b, konst(i32, magic), f32, ""), "");
+  LLVMValueRef den = LLVMBuildBitCast(b, a, f32, "");
+  den = LLVMBuildFAdd(b, den, LLVMBuildBitCast(b, konst(i32, magic), f32, ""), "");
   den = LLVMBuildSub(b, LLVMBuildBitCast(b, den, i32, ""), konst(i32, magic), "");
   LLVMValueRef high = LLVMBuildICmp(b, LLVMIntUGE, r, konst(i32, over), "");
   r = LLVMBuildSelect(b, high, konst(i32, over), r, "");
@@ -138,9 +138,9 @@ LLVMValueRef half_from_f64(Cg *cg, LLVMBuilderRef b, const Variant *v, DType d, 
   LLVMValueRef f = LLVMBuildFPTrunc(b, x, f32, "");
   LLVMValueRef back = LLVMBuildFPExt(b, f, f64, "");
   LLVMValueRef mask = konst(i64, INT64_MAX);
-  LLVMValueRef away =
-      LLVMBuildICmp(b, LLVMIntUGT, LLVMBuildAnd(b, LLVMBuildBitCast(b, back, i64, ""), mask, ""),
-                    LLVMBuildAnd(b, LLVMBuildBitCast(b, x, i64, ""), mask, ""), "");
+  LLVMValueRef got = LLVMBuildAnd(b, LLVMBuildBitCast(b, back, i64, ""), mask, "");
+  LLVMValueRef wanted = LLVMBuildAnd(b, LLVMBuildBitCast(b, x, i64, ""), mask, "");
+  LLVMValueRef away = LLVMBuildICmp(b, LLVMIntUGT, got, wanted, "");
   LLVMValueRef inexact = LLVMBuildFCmp(b, LLVMRealONE, back, x, "");
   away = LLVMBuildAnd(b, away, inexact, "");
   LLVMValueRef u = LLVMBuildBitCast(b, f, i32, "");

@@ -144,19 +144,19 @@ static void tensor_helper(Helper *h) {
       LLVMBuildLoad2(b, cg->ptr, LLVMBuildInBoundsGEP2(b, table, dtype_names(cg), at, 2, ""), "");
   m[5] = LLVMBuildAnd(b, LLVMBuildLShr(b, word, cg_i32(cg, 8), ""), cg_i32(cg, 255), "");
   m[6] = LLVMBuildLShr(b, word, cg_i32(cg, 16), "");
-  LLVMValueRef wrong =
-      LLVMBuildAnd(b, icmp(h, LLVMIntNE, word, p[4]), icmp(h, LLVMIntNE, p[4], cg_i32(cg, 0)), "");
+  LLVMValueRef wrong = icmp(h, LLVMIntNE, word, p[4]);
+  wrong = LLVMBuildAnd(b, wrong, icmp(h, LLVMIntNE, p[4], cg_i32(cg, 0)), "");
   fail_if(h, wrong, ST_DTYPE, "%s: %s '%s': expected dtype %s but got %s, %d bits, %d lanes", m, 7);
   /* rank */
   LLVMValueRef nd = dl_load(cg, b, t, DL_NDIM, cg->i32);
   m[3] = p[6];
   m[4] = nd;
-  wrong =
-      LLVMBuildAnd(b, icmp(h, LLVMIntNE, nd, p[6]), icmp(h, LLVMIntSGE, p[6], cg_i32(cg, 0)), "");
+  wrong = icmp(h, LLVMIntNE, nd, p[6]);
+  wrong = LLVMBuildAnd(b, wrong, icmp(h, LLVMIntSGE, p[6], cg_i32(cg, 0)), "");
   fail_if(h, wrong, ST_RANK, "%s: %s '%s': expected %d dims but got %d", m, 5);
   LLVMValueRef shape = dl_load(cg, b, t, DL_SHAPE, cg->ptr);
-  wrong =
-      LLVMBuildAnd(b, icmp(h, LLVMIntEQ, shape, null), icmp(h, LLVMIntSGT, nd, cg_i32(cg, 0)), "");
+  wrong = icmp(h, LLVMIntEQ, shape, null);
+  wrong = LLVMBuildAnd(b, wrong, icmp(h, LLVMIntSGT, nd, cg_i32(cg, 0)), "");
   fail_if(h, wrong, ST_ARGUMENT, "%s: %s '%s': its shape is NULL", m, 3);
   /* dims and size */
   LLVMBuildStore(b, p[7], size);
@@ -169,10 +169,8 @@ static void tensor_helper(Helper *h) {
   LLVMValueRef args[2] = {LLVMBuildLoad2(b, cg->i64, size, ""), d};
   LLVMValueRef r = cg_intrinsic(cg, b, "llvm.smul.with.overflow", &cg->i64, 1, args, 2);
   LLVMBuildStore(b, LLVMBuildExtractValue(b, r, 0, ""), size);
-  LLVMBuildStore(
-      b,
-      LLVMBuildOr(b, LLVMBuildLoad2(b, cg->i1, over, ""), LLVMBuildExtractValue(b, r, 1, ""), ""),
-      over);
+  LLVMValueRef before = LLVMBuildLoad2(b, cg->i1, over, "");
+  LLVMBuildStore(b, LLVMBuildOr(b, before, LLVMBuildExtractValue(b, r, 1, ""), ""), over);
   loop_close(h, &l);
   fail_if(h, LLVMBuildLoad2(b, cg->i1, over, ""), ST_OVERFLOW,
           "%s: %s '%s': its size is beyond 64 bits", m, 3);
@@ -191,7 +189,8 @@ static void tensor_helper(Helper *h) {
   m[3] = LLVMBuildTrunc(b, k, cg->i32, "");
   m[4] = want;
   m[5] = got;
-  wrong = LLVMBuildAnd(b, icmp(h, LLVMIntSGT, d, cg_i64(cg, 1)), icmp(h, LLVMIntNE, got, want), "");
+  wrong = icmp(h, LLVMIntSGT, d, cg_i64(cg, 1));
+  wrong = LLVMBuildAnd(b, wrong, icmp(h, LLVMIntNE, got, want), "");
   fail_if(h, wrong, ST_LAYOUT,
           "%s: %s '%s' is not compact: stride of dim %d: expected %lld but got %lld", m, 6);
   LLVMBuildStore(b, LLVMBuildMul(b, want, d, ""), stride);
@@ -288,7 +287,8 @@ static void bytes_helper(Helper *h) {
   LLVMBuildStore(b, LLVMBuildZExt(b, bytes, cg->i64, ""), n);
   LLVMValueRef shape = dl_load(cg, b, t, DL_SHAPE, cg->ptr);
   HelperLoop l = loop_open(h, dl_load(cg, b, t, DL_NDIM, cg->i32));
-  LLVMBuildStore(b, LLVMBuildMul(b, LLVMBuildLoad2(b, cg->i64, n, ""), at64(h, shape, l.i), ""), n);
+  LLVMValueRef product = LLVMBuildLoad2(b, cg->i64, n, "");
+  LLVMBuildStore(b, LLVMBuildMul(b, product, at64(h, shape, l.i), ""), n);
   loop_close(h, &l);
   LLVMBuildRet(b, LLVMBuildLoad2(b, cg->i64, n, ""));
   LLVMDisposeBuilder(b);
@@ -318,8 +318,8 @@ static void overlap_helper(Helper *h) {
     LLVMBuildRet(b, cg_i32(cg, 0));
     LLVMPositionBuilderAtEnd(b, some);
   }
-  LLVMValueRef bad =
-      LLVMBuildAnd(b, icmp(h, LLVMIntULT, lo[0], hi[1]), icmp(h, LLVMIntULT, lo[1], hi[0]), "");
+  LLVMValueRef bad = icmp(h, LLVMIntULT, lo[0], hi[1]);
+  bad = LLVMBuildAnd(b, bad, icmp(h, LLVMIntULT, lo[1], hi[0]), "");
   fail_if(h, bad, ST_OVERLAP, "%s: output '%s' overlaps %s '%s'", m, 4);
   LLVMBuildRet(b, cg_i32(cg, 0));
   LLVMDisposeBuilder(b);

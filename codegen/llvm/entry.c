@@ -594,9 +594,10 @@ static void dl_entry(Cg *cg, const AbiFunc *f, Host *h) {
       Branch other;
       bool same = in_place(f, k, i);
       /* The same buffer may be given for both. */
-      if (same)
-        other = branch_open(&fn, LLVMBuildICmp(fn.b, LLVMIntNE, dl_data(cg, fn.b, to[i]),
-                                               dl_data(cg, fn.b, ta[k]), ""));
+      if (same) {
+        LLVMValueRef out = dl_data(cg, fn.b, to[i]), in = dl_data(cg, fn.b, ta[k]);
+        other = branch_open(&fn, LLVMBuildICmp(fn.b, LLVMIntNE, out, in, ""));
+      }
       fn_check_status(&fn, dl_check_overlap(cg, fn.b, to[i], ta[k], e.name, f->outs[i].name,
                                             "argument", f->args[k].name));
       if (same) branch_close(&fn, other);

@@ -405,8 +405,8 @@ static LLVMValueRef float_binary(Fn *fn, const Expr *e, LLVMValueRef x, LLVMValu
     LLVMValueRef zero = LLVMConstNull(t), r = math_call(cg, b, fn->v, INTRIN_fmod, args, 2);
     LLVMValueRef rneg = LLVMBuildFCmp(b, LLVMRealOLT, r, zero, "");
     LLVMValueRef yneg = LLVMBuildFCmp(b, LLVMRealOLT, y, zero, "");
-    LLVMValueRef off = LLVMBuildAnd(b, LLVMBuildXor(b, rneg, yneg, ""),
-                                    LLVMBuildFCmp(b, LLVMRealONE, r, zero, ""), "");
+    LLVMValueRef off = LLVMBuildXor(b, rneg, yneg, "");
+    off = LLVMBuildAnd(b, off, LLVMBuildFCmp(b, LLVMRealONE, r, zero, ""), "");
     return LLVMBuildSelect(b, off, LLVMBuildFAdd(b, r, y, ""), r, "");
   }
   default: break;

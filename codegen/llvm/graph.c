@@ -421,9 +421,11 @@ static GVal *memory_node(Graph *g, Node *n) {
     return v;
   }
   case OP_memory_ensure_zero_offset: return graph_value(g, node_in(n, 0));
-  case OP_relaxc_copy:
-    gval_copy(g, graph_value(g, node_in(n, 0)), graph_value(g, node_in(n, 1))->ptr);
+  case OP_relaxc_copy: {
+    GVal *from = graph_value(g, node_in(n, 0));
+    gval_copy(g, from, graph_value(g, node_in(n, 1))->ptr);
     return v;
+  }
   case OP_tensor_to_shape: return shape_value(g, n, v);
   default: return v; /* kill_tensor, kill_storage */
   }
@@ -707,8 +709,8 @@ static void store_result(Graph *g, GVal *v, uint32_t i) {
   if (l->si->kind == SINFO_SHAPE) {
     for (int32_t k = 0; k < l->si->ndim; k++) {
       LLVMValueRef at = cg_i64(cg, k);
-      LLVMBuildStore(fn->b, gval_dim(g, v, (uint32_t)k),
-                     LLVMBuildInBoundsGEP2(fn->b, cg->i64, to, &at, 1, ""));
+      LLVMValueRef dim = gval_dim(g, v, (uint32_t)k);
+      LLVMBuildStore(fn->b, dim, LLVMBuildInBoundsGEP2(fn->b, cg->i64, to, &at, 1, ""));
     }
     return;
   }
@@ -730,8 +732,8 @@ static void store_result(Graph *g, GVal *v, uint32_t i) {
   LLVMBuildStore(fn->b, p, to);
   for (int32_t k = 0; k < v->si->ndim; k++) {
     LLVMValueRef at = cg_i64(cg, k + 1);
-    LLVMBuildStore(fn->b, gval_dim(g, v, (uint32_t)k),
-                   LLVMBuildInBoundsGEP2(fn->b, cg->i64, to, &at, 1, ""));
+    LLVMValueRef dim = gval_dim(g, v, (uint32_t)k);
+    LLVMBuildStore(fn->b, dim, LLVMBuildInBoundsGEP2(fn->b, cg->i64, to, &at, 1, ""));
   }
 }
 

@@ -167,8 +167,8 @@ static LLVMValueRef shape_array(Graph *g, GVal *v, int32_t n) {
   LLVMValueRef p = fn_alloca(fn, g->cg->i64, n > 0 ? (uint64_t)n : 1, 8);
   for (int32_t i = 0; i < n; i++) {
     LLVMValueRef at = cg_i64(g->cg, i);
-    LLVMBuildStore(fn->b, gval_dim(g, v, (uint32_t)i),
-                   LLVMBuildInBoundsGEP2(fn->b, g->cg->i64, p, &at, 1, ""));
+    LLVMValueRef dim = gval_dim(g, v, (uint32_t)i);
+    LLVMBuildStore(fn->b, dim, LLVMBuildInBoundsGEP2(fn->b, g->cg->i64, p, &at, 1, ""));
   }
   return p;
 }

@@ -62,8 +62,8 @@ static LLVMValueRef int_pow_fn(Cg *cg, LLVMTypeRef t, LLVMTypeRef *type) {
   LLVMPositionBuilderAtEnd(b, in);
   LLVMValueRef neg = LLVMBuildICmp(b, LLVMIntSLT, n, zero, "");
   LLVMValueRef odd = LLVMBuildAnd(b, n, one, "");
-  LLVMValueRef unit = LLVMBuildOr(b, LLVMBuildICmp(b, LLVMIntEQ, x, one, ""),
-                                  LLVMBuildICmp(b, LLVMIntEQ, x, LLVMConstAllOnes(t), ""), "");
+  LLVMValueRef unit = LLVMBuildICmp(b, LLVMIntEQ, x, one, "");
+  unit = LLVMBuildOr(b, unit, LLVMBuildICmp(b, LLVMIntEQ, x, LLVMConstAllOnes(t), ""), "");
   /* For x = +-1 only the parity of n counts. */
   LLVMValueRef n0 = LLVMBuildSelect(b, unit, odd, n, "");
   LLVMValueRef r0 =

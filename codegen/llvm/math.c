@@ -32,8 +32,8 @@ static Val map_function(Cg *cg, const char *name, Val f, LLVMTypeRef ft, uint32_
     x[k] = LLVMBuildLoad2(
         b, elems[k], LLVMBuildInBoundsGEP2(b, elems[k], LLVMGetParam(fn, k + 1), &i, 1, ""), "");
   LLVMTypeRef rt = LLVMGetReturnType(ft);
-  LLVMBuildStore(b, LLVMBuildCall2(b, ft, f, x, n, ""),
-                 LLVMBuildInBoundsGEP2(b, rt, LLVMGetParam(fn, 0), &i, 1, ""));
+  Val r = LLVMBuildCall2(b, ft, f, x, n, "");
+  LLVMBuildStore(b, r, LLVMBuildInBoundsGEP2(b, rt, LLVMGetParam(fn, 0), &i, 1, ""));
   Val next = LLVMBuildAdd(b, i, cg_i64(cg, 1), "");
   LLVMAddIncoming(i, &next, &loop, 1);
   LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntSLT, next, LLVMGetParam(fn, n + 1), ""), loop, end);

@@ -66,7 +66,7 @@ static Val exp10_full(const Math *m, Val x) {
 static Val expm1_full(const Math *m, Val x) {
   Val n, y = matleast(m, matmost(m, x, 89), -18);
   Val r = reduce_exp(m, y, &n, NULL);
-  Val q = mfma(m, mmul(m, r, r), POLY(m, r, expm1_q), r);
+  Val rr = mmul(m, r, r), q = mfma(m, rr, POLY(m, r, expm1_q), r);
   /* 2^n (1 + q) - 1 = 2 (s q + (s - 1/2)) with s = 2^(n-1), which doesn't overflow early. */
   Val s = mscale1(m, mk(m, 1), LLVMBuildSub(m->b, n, mi(m, 1), ""));
   Val t = mfma(m, s, q, msub(m, s, mk(m, 0.5)));
@@ -94,7 +94,8 @@ static Val reduce_log(const Math *m, Val x, Val *e) {
 /* r where x is positive and finite, else log's special values. */
 static Val log_special(const Math *m, Val x, Val r) {
   Val zero = mk(m, 0), inf = mk(m, INFINITY);
-  Val fine = LLVMBuildAnd(m->b, mcmp(m, LLVMRealOGT, x, zero), mcmp(m, LLVMRealOLT, x, inf), "");
+  Val fine = mcmp(m, LLVMRealOGT, x, zero);
+  fine = LLVMBuildAnd(m->b, fine, mcmp(m, LLVMRealOLT, x, inf), "");
   Val odd = msel(m, mcmp(m, LLVMRealOGT, x, zero), x, mk(m, NAN));
   odd = msel(m, mcmp(m, LLVMRealOEQ, x, zero), mk(m, -INFINITY), odd);
   return msel(m, fine, r, odd);
@@ -102,7 +103,8 @@ static Val log_special(const Math *m, Val x, Val r) {
 
 /* f^3 p(f) */
 static Val log_tail(const Math *m, Val f, Val f2) {
-  return mmul(m, mmul(m, f, f2), POLY(m, f, log_p));
+  Val f3 = mmul(m, f, f2);
+  return mmul(m, f3, POLY(m, f, log_p));
 }
 
 static Val log_full(const Math *m, Val x) {
@@ -139,10 +141,12 @@ static Val log1p_full(const Math *m, Val x) {
   Val one = mk(m, 1), u = madd(m, one, x);
   /* What the sum lost. */
   Val big = mcmp(m, LLVMRealOGE, x, one);
-  Val c = msel(m, big, msub(m, one, msub(m, u, x)), msub(m, x, msub(m, u, one)));
+  Val of_one = msub(m, one, msub(m, u, x)), of_x = msub(m, x, msub(m, u, one));
+  Val c = msel(m, big, of_one, of_x);
   c = mdiv(m, c, u);
   Val e, f = reduce_log(m, u, &e), f2 = mmul(m, f, f);
-  Val y = madd(m, mfma(m, e, mk(m, LN2_LO), c), log_tail(m, f, f2));
+  Val y = mfma(m, e, mk(m, LN2_LO), c);
+  y = madd(m, y, log_tail(m, f, f2));
   y = mfma(m, f2, mk(m, -0.5), y);
   y = mfma(m, e, mk(m, LN2_HI), madd(m, f, y));
   return mcopysign(m, log_special(m, u, y), x);
@@ -155,7 +159,7 @@ static const double tanh_p[] = {-0.333332777, 0.133313313, -0.0537300073, 0.0206
                                 -0.00566697167};
 static Val tanh_full(const Math *m, Val x) {
   Val a = mabs(m, x), z = mmul(m, x, x);
-  Val small = mfma(m, mmul(m, z, x), POLY(m, z, tanh_p), x);
+  Val zx = mmul(m, z, x), small = mfma(m, zx, POLY(m, z, tanh_p), x);
   Val n, r = reduce_exp(m, matmost(m, madd(m, a, a), 20), &n, NULL);
   Val e = mscale1(m, exp_of(m, r), n);
   Val big = msub(m, mk(m, 1), mdiv(m, mk(m, 2), madd(m, e, mk(m, 1))));
@@ -216,7 +220,8 @@ static Val erf_full(const Math *m, Val x) {
   Val small = mfma(m, x, POLY(m, z, erf_p), x);
   Val n, r = reduce_exp(m, POLY(m, matmost(m, a, 3.95), erfc_p), &n, NULL);
   Val big = msub(m, mk(m, 1), mscale1(m, exp_of(m, r), n));
-  return msel(m, mcmp(m, LLVMRealOLT, a, mk(m, 0.92)), small, mcopysign(m, big, x));
+  big = mcopysign(m, big, x);
+  return msel(m, mcmp(m, LLVMRealOLT, a, mk(m, 0.92)), small, big);
 }
 
 /* ---- sin, cos, tan ---- */
@@ -243,11 +248,12 @@ static Val reduce_trig(const Math *m, Val x, Val *n, Val *low) {
 }
 
 static Val sin_poly(const Math *m, Val r, Val z) {
-  return mfma(m, mmul(m, z, r), POLY(m, z, sin_p), r);
+  Val zr = mmul(m, z, r);
+  return mfma(m, zr, POLY(m, z, sin_p), r);
 }
 static Val cos_poly(const Math *m, Val z) {
-  Val t = mfma(m, mmul(m, z, z), POLY(m, z, cos_p), mmul(m, z, mk(m, -0.5)));
-  return madd(m, t, mk(m, 1));
+  Val half = mmul(m, z, mk(m, -0.5)), zz = mmul(m, z, z);
+  return madd(m, mfma(m, zz, POLY(m, z, cos_p), half), mk(m, 1));
 }
 
 static Val odd_bit(const Math *m, Val n) {
@@ -258,13 +264,14 @@ static Val odd_bit(const Math *m, Val n) {
 static Val trig_fast(const Math *m, IntrinId id, Val x) {
   Val n, low, r = reduce_trig(m, x, &n, id == INTRIN_tan ? &low : NULL), z = mmul(m, r, r);
   if (id == INTRIN_tan) {
-    Val w = mmul(m, mmul(m, z, r), POLY(m, z, tan_p)), t = madd(m, r, w);
+    Val zr = mmul(m, z, r), w = mmul(m, zr, POLY(m, z, tan_p)), t = madd(m, r, w);
     w = madd(m, w, mfma(m, mmul(m, t, t), low, low)); /* tan' = 1 + tan^2 */
     t = madd(m, r, w);
-    return msel(m, odd_bit(m, n), mdiv(m, mk(m, -1), t), t);
+    Val odd = odd_bit(m, n);
+    return msel(m, odd, mdiv(m, mk(m, -1), t), t);
   }
   if (id == INTRIN_cos) n = LLVMBuildAdd(m->b, n, mi(m, 1), "");
-  Val y = msel(m, odd_bit(m, n), cos_poly(m, z), sin_poly(m, r, z));
+  Val odd = odd_bit(m, n), c = cos_poly(m, z), y = msel(m, odd, c, sin_poly(m, r, z));
   Val sign = LLVMBuildShl(m->b, LLVMBuildAnd(m->b, n, mi(m, 2), ""), mi(m, 30), "");
   y = mfloat(m, LLVMBuildXor(m->b, mbits(m, y), sign, ""));
   if (id != INTRIN_sin) return y;

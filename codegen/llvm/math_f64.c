@@ -26,7 +26,8 @@ static Val reduce_exp(const Math *m, Val x, Val *n, Val *kf) {
 }
 
 static Val exp_of(const Math *m, Val r) {
-  return madd(m, mfma(m, mmul(m, r, r), POLY(m, r, exp_q), r), mk(m, 1));
+  Val rr = mmul(m, r, r);
+  return madd(m, mfma(m, rr, POLY(m, r, exp_q), r), mk(m, 1));
 }
 
 static Val exp_full(const Math *m, Val x) {
@@ -57,14 +58,15 @@ static Val log_of(const Math *m, Val x) {
   Val s = mdiv(m, f, madd(m, mk(m, 2), f)), z = mmul(m, s, s);
   Val r = mmul(m, z, POLY(m, z, log_r)), h = mmul(m, mk(m, 0.5), mmul(m, f, f));
   /* log(1+f) = f - (h - s (h + r)) */
-  Val t = mfma(m, s, madd(m, h, r), mmul(m, e, mk(m, LN2_LO)));
+  Val low = mmul(m, e, mk(m, LN2_LO)), t = mfma(m, s, madd(m, h, r), low);
   Val y = msub(m, msub(m, h, t), f);
   return msub(m, mmul(m, e, mk(m, LN2_HI)), y);
 }
 
 static Val log_full(const Math *m, Val x) {
   Val zero = mk(m, 0), inf = mk(m, INFINITY), r = log_of(m, x);
-  Val fine = LLVMBuildAnd(m->b, mcmp(m, LLVMRealOGT, x, zero), mcmp(m, LLVMRealOLT, x, inf), "");
+  Val fine = mcmp(m, LLVMRealOGT, x, zero);
+  fine = LLVMBuildAnd(m->b, fine, mcmp(m, LLVMRealOLT, x, inf), "");
   Val odd = msel(m, mcmp(m, LLVMRealOGT, x, zero), x, mk(m, NAN));
   odd = msel(m, mcmp(m, LLVMRealOEQ, x, zero), mk(m, -INFINITY), odd);
   return msel(m, fine, r, odd);
@@ -78,7 +80,7 @@ static const double tanh_p[] = {
 
 static Val tanh_full(const Math *m, Val x) {
   Val a = mabs(m, x), z = mmul(m, x, x);
-  Val small = mfma(m, mmul(m, z, x), POLY(m, z, tanh_p), x);
+  Val zx = mmul(m, z, x), small = mfma(m, zx, POLY(m, z, tanh_p), x);
   Val n, r = reduce_exp(m, matmost(m, madd(m, a, a), 42), &n, NULL);
   Val e = mscale1(m, exp_of(m, r), n);
   Val big = msub(m, mk(m, 1), mdiv(m, mk(m, 2), madd(m, e, mk(m, 1))));
@@ -130,11 +132,13 @@ Val math_pow_f32(const Math *m, Val x, Val y) {
   Val sign = LLVMBuildAnd(b, mbits(m, x), mi(m, (int64_t)INT32_MIN), "");
   sign = msel(m, odd, sign, mi(m, 0));
   r = mfloat(m, LLVMBuildXor(b, mbits(m, r), sign, ""));
-  Val below = LLVMBuildAnd(b, mcmp(m, LLVMRealOLT, x, zero), mcmp(m, LLVMRealOLT, a, inf), "");
+  Val below = mcmp(m, LLVMRealOLT, x, zero);
+  below = LLVMBuildAnd(b, below, mcmp(m, LLVMRealOLT, a, inf), "");
   below = LLVMBuildAnd(b, below, LLVMBuildNot(b, whole, ""), "");
   r = msel(m, below, mk(m, NAN), r);
   /* |x| = 1 with an infinite y is 1 (0 * inf above); so is anything to the 0, and 1 to anything. */
-  Val unit = LLVMBuildAnd(b, mcmp(m, LLVMRealOEQ, a, one), mcmp(m, LLVMRealOEQ, ay, inf), "");
+  Val unit = mcmp(m, LLVMRealOEQ, a, one);
+  unit = LLVMBuildAnd(b, unit, mcmp(m, LLVMRealOEQ, ay, inf), "");
   unit = LLVMBuildOr(b, unit, mcmp(m, LLVMRealOEQ, y, zero), "");
   unit = LLVMBuildOr(b, unit, mcmp(m, LLVMRealOEQ, x, one), "");
   return msel(m, unit, one, r);

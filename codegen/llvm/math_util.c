@@ -170,13 +170,15 @@ Val mscale(const Math *m, Val x, Val n, Val k) {
    * before AVX-512, so that half is taken of n + 4096 with a logical one. */
   Val h = LLVMBuildLShr(m->b, LLVMBuildAdd(m->b, n, mi(m, 4096), ""), mi(m, 1), "");
   h = LLVMBuildSub(m->b, h, mi(m, 2048), "");
-  return mscale1(m, mscale1(m, x, h), LLVMBuildSub(m->b, n, h, ""));
+  x = mscale1(m, x, h);
+  return mscale1(m, x, LLVMBuildSub(m->b, n, h, ""));
 }
 
 Val mround(const Math *m, Val x, double k, Val *n) {
   double magic = m->f64 ? 6755399441055744.0 : 12582912.0;
   Val t = k == 1 ? madd(m, x, mk(m, magic)) : mfma(m, x, mk(m, k), mk(m, magic));
-  if (n) *n = LLVMBuildSub(m->b, mbits(m, t), mbits(m, mk(m, magic)), "");
+  Val bits = mbits(m, mk(m, magic)); /* a constant */
+  if (n) *n = LLVMBuildSub(m->b, mbits(m, t), bits, "");
   return msub(m, t, mk(m, magic));
 }
 

@@ -138,7 +138,8 @@ static LLVMValueRef best_x86(Cg *cg, LLVMBuilderRef b, LLVMValueRef fn) {
   v3 = LLVMBuildAnd(b, v3, has_bits(cg, b, xcr0, 6), "");
   /* x86-64-v4: AVX512 F, DQ, CD, BW, VL; state of ZMM and masks */
   LLVMValueRef v4 = has_bits(cg, b, c7.ebx, 1u << 16 | 1u << 17 | 1u << 28 | 1u << 30 | 1u << 31);
-  v4 = LLVMBuildAnd(b, LLVMBuildAnd(b, v3, v4, ""), has_bits(cg, b, xcr0, 0xe6), "");
+  v4 = LLVMBuildAnd(b, v3, v4, "");
+  v4 = LLVMBuildAnd(b, v4, has_bits(cg, b, xcr0, 0xe6), "");
   LLVMValueRef best = cg_i32(cg, 1);
   for (uint32_t i = 1; i < cg->target->nvariants; i++) {
     const Variant *v = &cg->target->variants[i];
