@@ -114,7 +114,7 @@ static void print_alloc_stmt(Printer *p, const Stmt *s, int indent) {
 
 /* A pointer variable as text: X.data of the buffer that shows it, or its own name. */
 static const char *data_name(Printer *p, const Var *data) {
-  const Buffer *owner = map_getp(&p->data_names, data);
+  const Buffer *owner = has_name(p, data) ? NULL : map_getp(&p->data_names, data);
   return owner ? arena_printf(p->arena, "%s.data", print_buffer(p, owner))
                : print_name(p, data, data->name);
 }
@@ -551,7 +551,15 @@ static bool is_loose_attr(const Stmt *s) {
 
 static void print_attr_stmt(Printer *p, const Stmt *s, int indent) {
   Text *t = p->t;
+  const Attr *node = s->attr.node;
   text_indent(t, indent);
+  if (node && node->kind == ATTR_CALL && strcmp(node->s, "T.hint") == 0) {
+    text_puts(t, "with ");
+    print_attr(p, node);
+    text_puts(t, ":\n");
+    print_body(p, s->attr.body, indent + 4);
+    return;
+  }
   text_puts(t, "with T.attr(");
   if (is_loose_attr(s)) {
     text_putc(t, '{');

@@ -348,8 +348,8 @@ const Attr *sema_attr(Sema *s, const Tree *t) {
     if (strcmp(name, "T.index_map") == 0) return read_index_map(s, t);
     if (strcmp(name, "T.comm_reducer") == 0) return read_reducer(s, t);
     static const char *const objects[] = {
-        "T.target", "T.iter_var", "T.Range", "R.device_mesh", "R.device", "R.cpu",    "R.cuda",
-        "R.rocm",   "R.vulkan",   "R.metal", "R.opencl",      "R.webgpu", "R.hexagon"};
+        "T.hint", "T.target", "T.iter_var", "T.Range", "R.device_mesh", "R.device", "R.cpu",
+        "R.cuda", "R.rocm",   "R.vulkan",   "R.metal", "R.opencl",      "R.webgpu", "R.hexagon"};
     bool object = strncmp(name, "I.", 2) == 0;
     for (size_t i = 0; i < sizeof objects / sizeof *objects; i++)
       object = object || strcmp(name, objects[i]) == 0;

@@ -315,6 +315,11 @@ static Stmt *make_attr(Sema *s, const Tree *t, const Attr *node, const Tree *key
 /* T.attr(node, key, value) and T.attr({key: value}), around `body`; NULL leaves it open. */
 static Stmt *read_attr(Sema *s, const Tree *t, const Tree *call, Stmt *body) {
   Arena *a = s->m->arena;
+  if (graph_is_call(call, "T", "hint")) { /* T.hint("in words", key=value) */
+    const Attr *hint = sema_attr(s, call);
+    Tree key = {.kind = TREE_STR, .str = "tirx_hint", .n = strlen("tirx_hint")};
+    return hint ? make_attr(s, t, hint, &key, expr_int(s->ctx, DT_I32, 1), body) : NULL;
+  }
   if (call->n == 1 && call->at[0]->kind == TREE_DICT) {
     const Tree *d = call->at[0];
     for (uint32_t i = d->n; i > 0; i -= 2) {
@@ -354,7 +359,7 @@ static Stmt *read_with(Sema *s, const Tree *t) {
       b->block->init = body;
     return NULL;
   }
-  if (t->n == 2 && m && (strcmp(m, "attr") == 0)) {
+  if (t->n == 2 && m && (strcmp(m, "attr") == 0 || strcmp(m, "hint") == 0)) {
     scope_push(&s->scope);
     body = loop_statements(s, t->at[1]);
     scope_pop(&s->scope, "T.attr");
@@ -464,7 +469,7 @@ static Stmt *read_expression(Sema *s, const Tree *t, bool first) {
       const Expr *x = sema_expr(s, e->at[0]);
       return x ? stmt_eval(a, span, x) : NULL;
     }
-    if (strcmp(m, "attr") == 0) return read_attr(s, t, e, NULL);
+    if (strcmp(m, "attr") == 0 || strcmp(m, "hint") == 0) return read_attr(s, t, e, NULL);
     if (strcmp(m, "ret") == 0 && e->n == 1) {
       const Expr *x = sema_expr(s, e->at[0]);
       if (!x) return NULL;
