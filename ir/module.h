@@ -35,8 +35,8 @@ typedef struct Module {
   StrMap by_name;           /* name -> Global * */
   StrMap suffixes;          /* next number that module_unique_name tries for a hint */
   uint32_t next_node, next_func, next_const;
-  uint32_t file; /* source file, 0 if none */
-  Span span;     /* where the class is named in it */
+  uint32_t file;          /* source file, 0 if none */
+  Span span;              /* where the class is named in it */
   const Span *attr_spans; /* while the reader infers a node: where its attributes stand, in the
                              order of the operator's row; without a file for what isn't written */
 } Module;
