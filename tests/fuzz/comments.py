@@ -15,6 +15,8 @@ import tempfile
 import tokenize
 
 INSIDE = {",", "(", "[", "{"}
+TAILS = ["", " (x", " 'q", ' """', " # more"]
+NOTE = re.compile(r"\s*# note \d+(" + "|".join(map(re.escape, TAILS[1:])) + ")?")
 
 
 def fmt(relaxc, path):
@@ -28,7 +30,7 @@ def with_comments(rng, path):
     def comment():
         nonlocal number
         number += 1
-        return f"# note {number}" + rng.choice(["", " (x", " 'q", ' """', " # more"])
+        return f"# note {number}" + rng.choice(TAILS)
 
     with open(path, "rb") as f:
         tokens = list(tokenize.tokenize(f.readline))
@@ -60,7 +62,7 @@ def with_comments(rng, path):
 
 
 def strip(text):
-    return [l for l in (re.sub(r"\s*# note \d+.*", "", l) for l in text.splitlines()) if l]
+    return [l for l in (NOTE.sub("", l) for l in text.splitlines()) if l]
 
 
 def check(relaxc, rng, path, folder):
