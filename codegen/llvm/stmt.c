@@ -6,6 +6,7 @@
  * ended (break, continue, return): what follows in the sequence is not emitted.
  */
 #include "codegen/llvm/cg.h"
+#include "ir/print.h"
 
 #include <stdio.h>
 
@@ -644,6 +645,46 @@ static void return_stmt(Fn *fn, const Stmt *s) {
   fn->dead = true;
 }
 
+/* The first integer that e reads from a buffer, or NULL: what an assertion is mostly about. Looks
+ * at *left nodes at most, as expressions share theirs. */
+static const Expr *read_integer(const Expr *e, uint32_t *left) {
+  if (!*left) return NULL;
+  --*left;
+  if (e->kind == EXPR_LOAD)
+    return e->dtype.lanes == 1 && dtype_is_int(e->dtype) && !e->has_pred ? e : NULL;
+  for (uint32_t i = 0; i < e->n; i++) {
+    const Expr *r = read_integer(e->arg[i], left);
+    if (r) return r;
+  }
+  return NULL;
+}
+
+static void assert_stmt(Fn *fn, const Stmt *s) {
+  Cg *cg = fn->cg;
+  bool known, index = s->assert_.kind && strcmp(s->assert_.kind, "IndexError") == 0;
+  LLVMValueRef c = LLVMBuildNot(fn->b, condition(fn, s->assert_.cond), "");
+  LLVMValueRef args[3] = {cg_string(cg, s->assert_.message ? s->assert_.message : "")};
+  uint32_t left = 256;
+  const Expr *read = index ? NULL : read_integer(s->assert_.cond, &left);
+  if (!read || (cg_known_bool(c, &known) && !known)) {
+    fn_fail_if(fn, c, index ? ST_INDEX : ST_MATCH, index ? "%s" : "assertion failed: %s", args, 1);
+    return;
+  }
+  LLVMBasicBlockRef bad = fn_block(fn, "failed"), good = fn_block(fn, "");
+  LLVMBuildCondBr(fn->b, c, bad, good);
+  LLVMPositionBuilderAtEnd(fn->b, bad);
+  Text t = {0};
+  expr_print(&t, read);
+  args[1] = cg_string(cg, text_cstr(&t));
+  text_free(&t);
+  fn_memo_push(fn);
+  args[2] = cg_convert(cg, fn->b, fn->v, read->dtype, DT_I64, fn_expr(fn, read));
+  fn_memo_pop(fn);
+  cg_message(cg, fn->b, "assertion failed: %s (%s is %lld)", args, 3);
+  fn_return(fn, cg_i32(cg, ST_MATCH));
+  LLVMPositionBuilderAtEnd(fn->b, good);
+}
+
 void fn_stmt(Fn *fn, const Stmt *s) {
   if (fn->dead || fn->cg->failed) return;
   if (s->span.file) {
@@ -679,14 +720,7 @@ void fn_stmt(Fn *fn, const Stmt *s) {
   case STMT_ATTR:
     if (s->attr.body) fn_stmt(fn, s->attr.body);
     return;
-  case STMT_ASSERT: {
-    LLVMValueRef c = condition(fn, s->assert_.cond);
-    LLVMValueRef msg = cg_string(fn->cg, s->assert_.message ? s->assert_.message : "");
-    bool index = s->assert_.kind && strcmp(s->assert_.kind, "IndexError") == 0;
-    fn_fail_if(fn, LLVMBuildNot(fn->b, c, ""), index ? ST_INDEX : ST_MATCH,
-               index ? "%s" : "assertion failed: %s", &msg, 1);
-    return;
-  }
+  case STMT_ASSERT: assert_stmt(fn, s); return;
   case STMT_EVAL:
     fn_memo_push(fn);
     fn_expr(fn, s->eval);
