@@ -55,7 +55,7 @@ enum {
   "bfloat16 and float8 in float32"
 #define NUM_NORM                                                                                   \
   "mean first, then the squared distances (two passes); " NUM_SUM_ORDER ", rounded once at the "   \
-                                                                        "end"
+  "end"
 #define NUM_DOT                                                                                    \
   "products added with one rounding where the processor has fused multiply-add, in blocks along "  \
   "the summed axis whose order depends on shape and instruction set, never on threads; float16, "  \
