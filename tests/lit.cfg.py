@@ -53,6 +53,8 @@ for name in ("HOME", "TMPDIR"):
     if name in os.environ:
         config.environment[name] = os.environ[name]
 
+if os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") > 6e9:
+    config.available_features.add("memory")
 if san:
     config.available_features.add("san")
 if os.path.exists("/usr/bin/qemu-x86_64"):
