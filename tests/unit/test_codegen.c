@@ -109,7 +109,7 @@ static void test_assertion(void **state) {
   assert_int_equal(f(x, good, y, 4), 0);
   assert_true(y[0] == 13 && y[1] == 10 && y[2] == 12);
   assert_int_equal(f(x, bad, y, 4), RX_ERR_MATCH);
-  assert_string_equal(rx_error(), "assertion failed: index out of range");
+  assert_string_equal(rx_error(), "assertion failed: index out of range (I[k] is 4)");
   release(&p);
 }
 
