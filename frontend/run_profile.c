@@ -49,14 +49,14 @@ static void print_table(const Profile *p) {
     all += time;
   }
   if (rows.n) qsort(rows.at, rows.n, sizeof *rows.at, compare_rows);
-  fprintf(stderr, "%8s %12s %12s %12s %6s  kernel\n", "calls", "total us", "us per call", "least us",
-          "share");
+  fprintf(stderr, "%8s %12s %12s %12s %6s  kernel\n", "calls", "total us", "us per call",
+          "least us", "share");
   for (uint32_t i = 0; i < rows.n; i++) {
     const Row *r = &rows.at[i];
     fprintf(stderr, "%8lld %12.3f %12.3f %12.3f %5.1f%%  %s.%s\n", (long long)r->calls,
             1e-3 * (double)r->total, 1e-3 * (double)r->total / (double)r->calls,
-            1e-3 * (double)r->least,
-            all ? 100.0 * (double)r->total / (double)all : 0.0, r->function, r->kernel);
+            1e-3 * (double)r->least, all ? 100.0 * (double)r->total / (double)all : 0.0,
+            r->function, r->kernel);
   }
 }
 
