@@ -248,7 +248,6 @@ bool expr_uses_var(const Expr *e, const Var *v);
 /* Whether v occurs in e other than in the indices of loads. */
 bool expr_uses_var_as_value(const Expr *e, const Var *v);
 bool expr_has_load(const Expr *e);
-bool expr_is_pure(const Expr *e);
 /* Appends the distinct Vars of e in order of first appearance. */
 typedef VEC(Var *) VarVec;
 void expr_vars(Arena *a, const Expr *e, VarVec *out);

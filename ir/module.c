@@ -56,12 +56,6 @@ Global *module_add_extern(Module *m, const char *name, const char *symbol, const
   return g;
 }
 
-void module_remove(Module *m, const char *name) {
-  Global *g = module_find(m, name);
-  if (!g) bug("no global function '%s' to remove", name);
-  g->removed = true;
-}
-
 const char *module_unique_name(Module *m, const char *hint) {
   if (!module_find(m, hint)) return strpool_intern(m->ctx->strings, hint, strlen(hint));
   hint = strpool_intern(m->ctx->strings, hint, strlen(hint));

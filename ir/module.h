@@ -50,7 +50,6 @@ const SInfo *global_sinfo(const Module *m, const char *name);
 void module_add_func(Module *m, Func *f); /* name must be free */
 void module_add_prim(Module *m, PrimFunc *f);
 Global *module_add_extern(Module *m, const char *name, const char *symbol, const SInfo *si);
-void module_remove(Module *m, const char *name);
 const char *module_unique_name(Module *m, const char *hint);
 /* New, empty prim_func in the module arena, not yet added. */
 PrimFunc *primfunc_create(Module *m, const char *name, Span s);

@@ -364,20 +364,7 @@ static void print_one(Text *t, const Global *g, Dialect d, int indent) {
   arena_free(a);
 }
 
-void func_print(Text *t, const Func *f, Dialect d, int indent) {
-  Global g = {.kind = GLOBAL_FUNC, .name = f->name, .func = (Func *)(uintptr_t)f};
-  print_one(t, &g, d, indent);
-}
-
 void primfunc_print(Text *t, const PrimFunc *f, Dialect d, int indent) {
   Global g = {.kind = GLOBAL_PRIM, .name = f->name, .prim = (PrimFunc *)(uintptr_t)f};
   print_one(t, &g, d, indent);
-}
-
-void stmt_print(Text *t, const Stmt *s, int indent) {
-  Arena *a = arena_create();
-  Printer p;
-  printer_init(&p, t, DIALECT_TODAY, a);
-  print_stmt(&p, s, indent);
-  arena_free(a);
 }

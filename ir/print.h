@@ -22,9 +22,7 @@ typedef struct {
 } PrintMarks;
 /* The same, and the marks of the text. */
 void module_print_marked(Text *t, const Module *m, Dialect d, PrintMarks *marks);
-void func_print(Text *t, const Func *f, Dialect d, int indent);
 void primfunc_print(Text *t, const PrimFunc *f, Dialect d, int indent);
 void expr_print(Text *t, const Expr *e); /* as in TIR, for messages and dumps */
-void stmt_print(Text *t, const Stmt *s, int indent);
 
 #endif

@@ -113,16 +113,6 @@ bool expr_has_load(const Expr *e) {
   return !expr_walk(e, is_not_load, NULL);
 }
 
-static bool is_pure(const Expr *e, void *ctx) {
-  (void)ctx;
-  if (e->kind == EXPR_CALL) return intrin_table[e->intrin].flags & INTRIN_PURE;
-  return e->kind != EXPR_CALL_FUNC;
-}
-
-bool expr_is_pure(const Expr *e) {
-  return expr_walk(e, is_pure, NULL);
-}
-
 typedef struct {
   Arena *a;
   VarVec *out;

@@ -81,9 +81,6 @@ void diags_enable(Diags *d, Warning w, bool on) {
 uint32_t diags_errors(const Diags *d) {
   return d->errors;
 }
-uint32_t diags_warnings(const Diags *d) {
-  return d->warnings;
-}
 bool diags_full(const Diags *d) {
   return d->options.error_limit && d->errors >= d->options.error_limit;
 }

@@ -53,7 +53,6 @@ void diag_warn(Diags *d, Warning w, Span s, const char *fmt, ...)
 #define diag_note(d, s, ...) diag((d), DIAG_NOTE, (s), __VA_ARGS__)
 
 uint32_t diags_errors(const Diags *d);
-uint32_t diags_warnings(const Diags *d);
 /* True once error_limit was reached: readers stop then. */
 bool diags_full(const Diags *d);
 /* Flushes: JSON/SARIF documents, "N errors generated." Called once at exit. */
