@@ -246,9 +246,11 @@ static bool is_neutral(const Expr *e) {
   return l->kind == EXPR_INT ? l->i == 0 || l->i == 1 : l->f == 0 || l->f == 1 || isinf(l->f);
 }
 
-/* Whether `a op b` folds: here, or in TVM, which drops the neutral elements of floats too. */
+/* Whether `a op b` folds: here, or in TVM, which drops the neutral elements of floats too, but not
+ * those of operations on bits. */
 static bool may_fold(Context *c, ExprKind k, const Expr *a, const Expr *b) {
-  return is_neutral(a) || is_neutral(b) || fold_binary(c, k, a, b);
+  bool bits = k == EXPR_BITAND || k == EXPR_BITOR || k == EXPR_BITXOR;
+  return (!bits && (is_neutral(a) || is_neutral(b))) || fold_binary(c, k, a, b);
 }
 
 const Expr *expr_binary_call(Context *c, ExprKind k, const Expr *a, const Expr *b) {

@@ -50,11 +50,11 @@ static OpText op_text(const Expr *e) {
   case EXPR_GE: return (OpText){">=", "GE", PREC_CMP};
   case EXPR_AND: return (OpText){"and", "And", PREC_AND};
   case EXPR_OR: return (OpText){"or", "Or", PREC_OR};
-  case EXPR_BITAND: return (OpText){"&", "bitwise_and", PREC_BITAND};
-  case EXPR_BITOR: return (OpText){"|", "bitwise_or", PREC_BITOR};
-  case EXPR_BITXOR: return (OpText){"^", "bitwise_xor", PREC_BITXOR};
-  case EXPR_SHL: return (OpText){"<<", "shift_left", PREC_SHIFT};
-  case EXPR_SHR: return (OpText){">>", "shift_right", PREC_SHIFT};
+  case EXPR_BITAND: return (OpText){"&", "BitwiseAnd", PREC_BITAND};
+  case EXPR_BITOR: return (OpText){"|", "BitwiseOr", PREC_BITOR};
+  case EXPR_BITXOR: return (OpText){"^", "BitwiseXor", PREC_BITXOR};
+  case EXPR_SHL: return (OpText){"<<", "LShift", PREC_SHIFT};
+  case EXPR_SHR: return (OpText){">>", "RShift", PREC_SHIFT};
   default: return (OpText){NULL, NULL, 0};
   }
 }

@@ -246,12 +246,13 @@ static Stmt *read_assign(Sema *s, const Tree *t, const Tree *target, const Tree 
     scope_bind(&s->scope, target->name, BIND_MODULE, tree_span(s, target));
     return NULL;
   }
-  const Expr *e = sema_expr(s, value);
+  bool lets = m && value->n == 1 && (strcmp(m, "bind") == 0 || strcmp(m, "Bind") == 0);
+  const Expr *e = sema_expr(s, lets ? value->at[0] : value);
   if (!e) {
     loop_bind_bad(s, target);
     return NULL;
   }
-  return make_scalar(s, t, target, e, false);
+  return lets ? make_let(s, t, target, e) : make_scalar(s, t, target, e, false);
 }
 
 static Stmt *read_annotated(Sema *s, const Tree *t) {
@@ -470,7 +471,7 @@ static Stmt *read_expression(Sema *s, const Tree *t, bool first) {
       return x ? stmt_eval(a, span, x) : NULL;
     }
     if (strcmp(m, "attr") == 0 || strcmp(m, "hint") == 0) return read_attr(s, t, e, NULL);
-    if (strcmp(m, "ret") == 0 && e->n == 1) {
+    if ((strcmp(m, "ret") == 0 || strcmp(m, "Return") == 0) && e->n == 1) {
       const Expr *x = sema_expr(s, e->at[0]);
       if (!x) return NULL;
       Stmt *r = ARENA_NEW(a, Stmt);

@@ -3,10 +3,11 @@
     modules.py RELAXC
 
 1. Every operator of --list-ops has a call in a function with static and in one with symbolic shapes.
-2. The files of modules/ops are prints; without the annotations of their bindings they print as the same bytes
+2. Every construct of the tensor level, which tir_constructs.txt lists, stands in some module.
+3. The files of modules/ops are prints; without the annotations of their bindings they print as the same bytes
    again. Their types were compared with those that TVM 0.27 infers when they were written (make peers does it again);
    known.txt says where and why they differ.
-3. All others read, and their print reads and prints as the same bytes.
+4. All others read, and their print reads and prints as the same bytes.
 """
 import os
 import re
@@ -54,6 +55,22 @@ def coverage(relaxc, texts):
                 yield f"no module shows {name} with a {kind} shape"
 
 
+def tensor_level(texts):
+    """The constructs of tir_constructs.txt that no module has, and the excused ones that some module has."""
+    code = "\n".join(re.sub(r"#.*", "", text) for text in texts)
+    with open(os.path.join(HERE, "tir_constructs.txt"), encoding="utf-8") as f:
+        lines = [line.strip() for line in f if line.strip() and not line.startswith("#")]
+    for line in lines:
+        construct, _, excuse = line.partition(": ")
+        # a name is not a part of a longer one, nor an operator of a longer operator
+        around = r"[\w.]" if construct[0].isalpha() else r"[<>=!/*&|^%]"
+        found = re.search(f"(?<!{around}){re.escape(construct)}(?!{around})", code)
+        if not found and not excuse:
+            yield f"no module shows {construct}"
+        if found and excuse:
+            yield f"tir_constructs.txt excuses {construct}, which a module shows"
+
+
 def emit(relaxc, text):
     with tempfile.NamedTemporaryFile("w", suffix=".rx", encoding="utf-8") as f:
         f.write(text)
@@ -76,6 +93,7 @@ def main():
             path = os.path.join(folder, name)
             texts[path] = open(path, encoding="utf-8").read()
     wrong += coverage(relaxc, texts.values())
+    wrong += tensor_level(texts.values())
     for path, text in texts.items():
         name = os.path.relpath(path, HERE)
         if os.path.basename(os.path.dirname(path)) == "ops":
