@@ -129,22 +129,6 @@ void module_dot(Text *t, const Module *m) {
 
 /* ---- JSON ---- */
 
-static void put_json(Text *t, const char *s) {
-  text_putc(t, '"');
-  for (; *s; s++) {
-    unsigned char c = (unsigned char)*s;
-    if (c == '\n')
-      text_puts(t, "\\n");
-    else if (c < 0x20)
-      text_printf(t, "\\u%04x", c);
-    else {
-      if (c == '"' || c == '\\') text_putc(t, '\\');
-      text_putc(t, *s);
-    }
-  }
-  text_putc(t, '"');
-}
-
 static void json_key(Text *t, const char *key) {
   text_printf(t, ", \"%s\": ", key);
 }
@@ -152,7 +136,7 @@ static void json_key(Text *t, const char *key) {
 static void json_type(Text *t, const SInfo *si) {
   Text s = {0};
   sinfo_print(&s, si);
-  put_json(t, text_cstr(&s));
+  text_put_json(t, text_cstr(&s));
   text_free(&s);
 }
 
@@ -162,7 +146,7 @@ static void json_exprs(Text *t, const Expr *const *at, uint32_t n) {
     Text s = {0};
     shape_dim_print(&s, at[i]);
     if (i) text_puts(t, ", ");
-    put_json(t, text_cstr(&s));
+    text_put_json(t, text_cstr(&s));
     text_free(&s);
   }
   text_putc(t, ']');
@@ -170,7 +154,7 @@ static void json_exprs(Text *t, const Expr *const *at, uint32_t n) {
 
 static void json_number(Text *t, double v) {
   if (v != v || v - v != 0) /* JSON has no such numbers */
-    put_json(t, v != v ? "nan" : v > 0 ? "inf" : "-inf");
+    text_put_json(t, v != v ? "nan" : v > 0 ? "inf" : "-inf");
   else
     text_printf(t, "%.17g", v);
 }
@@ -201,7 +185,7 @@ static bool json_attr(Text *t, const AttrField *f, const void *v) {
   case AK_TEXT: {
     const char *s = *(const char *const *)v;
     if (s)
-      put_json(t, s);
+      text_put_json(t, s);
     else
       text_puts(t, "null");
     return true;
@@ -209,7 +193,7 @@ static bool json_attr(Text *t, const AttrField *f, const void *v) {
   case AK_DTYPE: {
     DType d = *(const DType *)v;
     if (dtype_known(d))
-      put_json(t, dtype_name(d));
+      text_put_json(t, dtype_name(d));
     else
       text_puts(t, "null");
     return true;
@@ -258,7 +242,7 @@ static void json_attrs(Text *t, const Node *n) {
     Text v = {0};
     if (json_attr(&v, &op->attrs[i], (const char *)n->attrs + op->attrs[i].offset)) {
       text_puts(t, any ? ", " : ", \"attrs\": {");
-      put_json(t, op->attrs[i].name);
+      text_put_json(t, op->attrs[i].name);
       text_printf(t, ": %s", text_cstr(&v));
       any = true;
     }
@@ -286,7 +270,7 @@ static void json_value(Text *t, const Node *n) {
     return;
   }
   text_puts(t, "{\"op\": ");
-  put_json(t, node_op(n)->name);
+  text_put_json(t, node_op(n)->name);
   json_key(t, "type");
   json_type(t, n->sinfo);
   switch (n->op) {
@@ -294,7 +278,7 @@ static void json_value(Text *t, const Node *n) {
   case OP_EXTERN:
   case OP_STR:
     json_key(t, "value");
-    put_json(t, n->str);
+    text_put_json(t, n->str);
     break;
   case OP_PRIM_VALUE:
     json_key(t, "value");
@@ -306,13 +290,13 @@ static void json_value(Text *t, const Node *n) {
     break;
   case OP_DTYPE:
     json_key(t, "value");
-    put_json(t, dtype_name(n->dtype));
+    text_put_json(t, dtype_name(n->dtype));
     break;
   case OP_TUPLE_GET: text_printf(t, ", \"index\": %lld", (long long)n->index); break;
   case OP_CONST:
     if (n->data->name) {
       json_key(t, "value");
-      put_json(t, n->data->name);
+      text_put_json(t, n->data->name);
     }
     break;
   default: break;
@@ -334,9 +318,9 @@ static void json_seq(Text *t, const Module *m, const Seq *s);
 
 static void json_node(Text *t, const Module *m, const Node *n) {
   text_printf(t, "{\"id\": %u, \"name\": ", n->id);
-  put_json(t, n->name ? n->name : "");
+  text_put_json(t, n->name ? n->name : "");
   json_key(t, "op");
-  put_json(t, node_op(n)->name);
+  text_put_json(t, node_op(n)->name);
   json_key(t, "type");
   json_type(t, n->sinfo);
   if (n->op == OP_TUPLE_GET) text_printf(t, ", \"index\": %lld", (long long)n->index);
@@ -371,7 +355,7 @@ static void json_func(Text *t, const Module *m, const Func *f) {
   text_printf(t, ", \"private\": %s, \"params\": [", f->is_private ? "true" : "false");
   for (uint32_t i = 0; i < f->nparams; i++) {
     text_printf(t, "%s{\"id\": %u, \"name\": ", i ? ", " : "", f->params[i]->id);
-    put_json(t, f->params[i]->name);
+    text_put_json(t, f->params[i]->name);
     json_key(t, "type");
     json_type(t, f->params[i]->sinfo);
     text_putc(t, '}');
@@ -389,9 +373,9 @@ static void json_prim(Text *t, const Module *m, const PrimFunc *f) {
   for (uint32_t i = 0; i < f->nparams; i++) {
     const Buffer *b = f->param_bufs[i];
     text_puts(t, i ? ", {\"name\": " : "{\"name\": ");
-    put_json(t, b ? b->name : f->params[i]->name);
+    text_put_json(t, b ? b->name : f->params[i]->name);
     json_key(t, "dtype");
-    put_json(t, dtype_name(b ? b->dtype : f->params[i]->dtype));
+    text_put_json(t, dtype_name(b ? b->dtype : f->params[i]->dtype));
     if (b) {
       json_key(t, "shape");
       json_exprs(t, b->shape, b->ndim);
@@ -401,7 +385,7 @@ static void json_prim(Text *t, const Module *m, const PrimFunc *f) {
   text_puts(t, "], \"text\": ");
   Text s = {0};
   primfunc_print(&s, f, DIALECT_TODAY, 0);
-  put_json(t, text_cstr(&s));
+  text_put_json(t, text_cstr(&s));
   text_free(&s);
   json_place(t, m, f->span);
 }
@@ -409,13 +393,13 @@ static void json_prim(Text *t, const Module *m, const PrimFunc *f) {
 void module_json(Text *t, const Module *m) {
   bool first = true;
   text_puts(t, "{\"name\": ");
-  put_json(t, m->name ? m->name : "Module");
+  text_put_json(t, m->name ? m->name : "Module");
   text_puts(t, ", \"functions\": [");
   module_each(m, g) {
     if (g->kind == GLOBAL_EXTERN) continue;
     text_puts(t, first ? "\n  {\"name\": " : ",\n  {\"name\": ");
     first = false;
-    put_json(t, g->name);
+    text_put_json(t, g->name);
     text_puts(t, ", ");
     if (g->kind == GLOBAL_FUNC)
       json_func(t, m, g->func);

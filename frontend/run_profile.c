@@ -60,15 +60,6 @@ static void print_table(const Profile *p) {
   }
 }
 
-static void put_string(Text *t, const char *s) {
-  text_putc(t, '"');
-  for (; *s; s++) {
-    if (*s == '"' || *s == '\\') text_putc(t, '\\');
-    text_putc(t, *s);
-  }
-  text_putc(t, '"');
-}
-
 bool profile_report(Context *c, const Profile *p, const char *trace_file) {
   print_table(p);
   if (!trace_file) return true;
@@ -78,9 +69,9 @@ bool profile_report(Context *c, const Profile *p, const char *trace_file) {
   for (uint32_t i = 0; i < p->events.n; i++) {
     const ProfileEvent *e = &p->events.at[i];
     text_puts(&t, i ? ",\n{\"name\": " : "\n{\"name\": ");
-    put_string(&t, e->kernel);
+    text_put_json(&t, e->kernel);
     text_puts(&t, ", \"cat\": ");
-    put_string(&t, e->function);
+    text_put_json(&t, e->function);
     text_printf(&t, ", \"ph\": \"X\", \"pid\": 1, \"tid\": 1, \"ts\": %.3f, \"dur\": %.3f}",
                 1e-3 * (double)(e->begin - start), 1e-3 * (double)(e->end - e->begin));
   }

@@ -249,9 +249,9 @@ void fn_jump(Fn *fn, LLVMBasicBlockRef to);
 void fn_return(Fn *fn, LLVMValueRef status);
 /* Goes on only if the i32 status is 0, else returns it. */
 void fn_check_status(Fn *fn, LLVMValueRef status);
-/* Formats a message and returns code when cond (i1) holds. fmt is printf's. */
 /* Memory that was pushed on one branch only is popped where the function returns, if it was. */
 void fn_keep_maybe(Fn *fn, LLVMValueRef p);
+/* Formats a message and returns code when cond (i1) holds. fmt is printf's. */
 void fn_fail_if(Fn *fn, LLVMValueRef cond, int code, const char *fmt, LLVMValueRef const *args,
                 uint32_t n);
 LLVMValueRef fn_alloca(Fn *fn, LLVMTypeRef t, uint64_t count, uint32_t align);

@@ -199,12 +199,7 @@ void diag_warn(Diags *d, Warning w, Span s, const char *fmt, ...) {
 static void put_json_string(Text *t, const char *s) {
   Text clean = {0};
   text_put_clean(&clean, s, strlen(s));
-  text_putc(t, '"');
-  for (const char *p = text_cstr(&clean); *p; p++) {
-    if (*p == '"' || *p == '\\') text_putc(t, '\\');
-    text_putc(t, *p);
-  }
-  text_putc(t, '"');
+  text_put_json(t, text_cstr(&clean));
   text_free(&clean);
 }
 

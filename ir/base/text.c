@@ -108,6 +108,22 @@ void text_put_quoted(Text *t, const char *s, size_t n) {
   text_putc(t, '"');
 }
 
+void text_put_json(Text *t, const char *s) {
+  text_putc(t, '"');
+  for (; *s; s++) {
+    unsigned char c = (unsigned char)*s;
+    if (c == '\n') {
+      text_puts(t, "\\n");
+    } else if (c < 0x20) {
+      text_printf(t, "\\u%04x", c);
+    } else {
+      if (c == '"' || c == '\\') text_putc(t, '\\');
+      text_putc(t, *s);
+    }
+  }
+  text_putc(t, '"');
+}
+
 void text_put_double(Text *t, double v) {
   if (isnan(v))
     text_puts(t, "\"nan\"");

@@ -26,6 +26,8 @@ const char *text_cstr(const Text *t);
 /* A Python/TVMScript string literal with quotes: \" \\ \t \r \n, other bytes outside 0x20..0x7e
  * as \xHH. */
 void text_put_quoted(Text *t, const char *s, size_t n);
+/* A JSON string with quotes. */
+void text_put_json(Text *t, const char *s);
 /* A float the way TVM prints it: integral values with one decimal and all digits, others %.17g;
  * inf and nan as "inf", "-inf", "nan" WITH quotes. */
 void text_put_double(Text *t, double v);

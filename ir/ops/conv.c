@@ -283,55 +283,26 @@ static bool find_residues(LowerCtx *lc, const Buffer *w, const Conv *v, Residues
   return strided;
 }
 
-/* The data from element first - (taps - 1) on, zeros where there is none. */
-static Buffer *pad_for_residues(LowerCtx *lc, Buffer *x, const Conv *v, const Residues *r) {
+/* The data from element first - (taps - 1) on, and the kernel so that stride divides its size;
+ * zeros where there is nothing. */
+static void pad_for_residues(LowerCtx *lc, const Conv *v, const Residues *r, Buffer **x,
+                             Buffer **w) {
   Context *c = lc->c;
-  const Expr *shape[WINDOW_MAX + 2], *idx[WINDOW_MAX + 2], *inside = expr_bool(c, true);
-  bool same = true;
-  for (uint32_t i = 0; i < x->ndim; i++) shape[i] = x->shape[i];
+  Window front = {.nd = v->nd}, none = {.nd = v->nd};
+  const Expr *data[WINDOW_MAX], *kernel[WINDOW_MAX];
   for (uint32_t i = 0; i < v->nd; i++) {
-    uint32_t at = v->data.at[i];
-    shape[at] = expr_simplify(c, ADD(r->count[i], te_i64(lc, r->taps[i] - 1)));
-    same &= r->taps[i] == 1 && expr_is_int(r->first[i], 0) &&
-            expr_proved_eq(c, shape[at], x->shape[at]);
+    front.before[i] = r->taps[i] - 1 - v->w.before[i] / v->w.stride[i];
+    data[i] = ADD(r->count[i], te_i64(lc, r->taps[i] - 1));
+    kernel[i] = te_i64(lc, r->taps[i] * v->w.stride[i]);
   }
-  if (same) return x;
-  te_spatial_begin(lc, "data_pad", shape, x->ndim, x->dtype);
-  for (uint32_t i = 0; i < x->ndim; i++) idx[i] = lc->ax[i];
-  for (uint32_t i = 0; i < v->nd; i++) {
-    uint32_t at = v->data.at[i];
-    const Expr *from = SUB(r->first[i], te_i64(lc, r->taps[i] - 1));
-    idx[at] = expr_simplify(c, ADD(lc->ax[at], from));
-    inside = AND(inside, AND(GE(idx[at], te_i64(lc, 0)), LT(idx[at], x->shape[at])));
-  }
-  return te_spatial_end(
-      lc, expr_if_then_else(c, inside, te_load(lc, x, idx), expr_lit(c, x->dtype, 0)));
-}
-
-/* The kernel with zeros at its end, so that stride divides its size. */
-static Buffer *pad_kernel(LowerCtx *lc, Buffer *w, const Conv *v, const Residues *r) {
-  Context *c = lc->c;
-  const Expr *shape[WINDOW_MAX + 2], *inside = expr_bool(c, true);
-  bool same = true;
-  for (uint32_t i = 0; i < w->ndim; i++) shape[i] = w->shape[i];
-  for (uint32_t i = 0; i < v->nd; i++) {
-    uint32_t at = v->kernel.at[i];
-    shape[at] = te_i64(lc, r->taps[i] * v->w.stride[i]);
-    same &= expr_proved_eq(c, shape[at], w->shape[at]);
-  }
-  if (same) return w;
-  te_spatial_begin(lc, "kernel_pad", shape, w->ndim, w->dtype);
-  for (uint32_t i = 0; i < v->nd; i++)
-    inside = AND(inside, LT(lc->ax[v->kernel.at[i]], w->shape[v->kernel.at[i]]));
-  return te_spatial_end(
-      lc, expr_if_then_else(c, inside, te_load(lc, w, lc->ax), expr_lit(c, w->dtype, 0)));
+  *x = window_pad(lc, *x, &v->data, &front, data, expr_lit(c, (*x)->dtype, 0));
+  *w = window_pad(lc, *w, &v->kernel, &none, kernel, expr_lit(c, (*w)->dtype, 0));
 }
 
 static bool lower_by_residues(LowerCtx *lc, Buffer *x, Buffer *w, const Conv *v,
                               const Residues *r) {
   Context *c = lc->c;
-  x = pad_for_residues(lc, x, v, r);
-  w = pad_kernel(lc, w, v, r);
+  pad_for_residues(lc, v, r, &x, &w);
   uint32_t nd = v->nd, ndim;
   const Expr *const *out = te_result_shape(lc, 0, &ndim);
   DType acc = te_acc_dtype(te_result_dtype(lc, 0));

@@ -99,7 +99,6 @@ void rows_compact(Sched *s, Group *g, const Contraction *con, StmtVec *out) {
   copy->naxes = copy->nspatial = sh.n;
   copy->oidx = ARENA_ARRAY(s->tmp, const Expr *, sh.n);
   copy->oaxis = ARENA_ARRAY(s->tmp, int32_t, sh.n);
-  Group one = {.stages = ARENA_ARRAY(s->tmp, Stage *, 1), .n = 1};
   const Expr *at[MAX_AXES];
   Map vars;
   map_init(&vars, s->tmp);
@@ -110,11 +109,9 @@ void rows_compact(Sched *s, Group *g, const Contraction *con, StmtVec *out) {
     copy->oidx[i] = v->expr;
     copy->oaxis[i] = (int32_t)i;
     at[i] = sh.axes[i]->var->expr;
-    if (sh.extent[i] != 1) one.outer[one.nouter++] = copy->axes[i];
   }
   copy->value = subst_vars(c, &vars, load);
-  one.stages[0] = copy;
-  group_emit(s, &one, out);
+  stage_emit(s, copy, out);
   Stage *st = g->stages[0];
   const Expr *args[] = {st->value->arg[0], st->value->arg[1]};
   args[args[0] == load ? 0 : 1] = expr_load(c, b, at, sh.n);

@@ -19,10 +19,9 @@
 #define K_WHOLE 1024 /* up to here K is one block */
 #define PARALLEL_WORK (1 << 19)
 #define B_ROWS 7                /* rows of a tile that are B's: more share no more loads */
-#define NEAR_STRIDE 4           /* columns no farther apart are read in place */
 #define STAY_BYTES (256 * 1024) /* a B of this size stays in cache from one row to the next */
 
-static const Expr *factor_load(const Expr *e) {
+const Expr *factor_load(const Expr *e) {
   if (e->kind == EXPR_CAST) e = e->arg[0];
   return e->kind == EXPR_LOAD && !e->has_pred ? e : NULL;
 }

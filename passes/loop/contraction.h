@@ -40,6 +40,9 @@ typedef struct {
 } RowSegment;
 
 /* ---- contraction.c ---- */
+#define NEAR_STRIDE 4 /* columns no farther apart are read in place */
+/* The load of a factor, which may be cast; NULL when it is something else. */
+const Expr *factor_load(const Expr *e);
 /* swap: the columns are an axis of the other operand, along which C is strided (a convolution of
  * NCHW with its output channels in lanes). */
 bool contraction_find(Sched *s, const Group *g, bool swap, Contraction *con);

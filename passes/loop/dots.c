@@ -28,7 +28,7 @@ static void restore(const Saved *v) {
 }
 
 static bool is_unit(Sched *s, const Contraction *con, const Expr *factor) {
-  const Expr *load = factor->kind == EXPR_CAST ? factor->arg[0] : factor;
+  const Expr *load = factor_load(factor);
   const Dim *at = flat_offset(s->lc, load->buf, load->arg);
   const Dim *k = stride_of(s->lc, con->st, at, con->k[con->nk - 1].var);
   int64_t one;
@@ -40,12 +40,11 @@ static const Expr *find_rows(Sched *s, Group *g) {
   Contraction con = {0};
   for (int swap = 1; swap >= 0; swap--) {
     if (!contraction_find(s, g, swap, &con)) continue;
-    const Expr *load = con.b->kind == EXPR_CAST ? con.b->arg[0] : con.b;
-    if (map_hasp(&s->lc->packed, load->buf)) return NULL;
+    if (map_hasp(&s->lc->packed, factor_load(con.b)->buf)) return NULL;
   }
   int64_t stride, k;
   if (!con.st || con.nrows || con.nk == 0 || con.b_unit) return NULL;
-  if (dim_is_const(con.b_stride, &stride) && stride > 0 && stride <= 4) return NULL;
+  if (dim_is_const(con.b_stride, &stride) && stride > 0 && stride <= NEAR_STRIDE) return NULL;
   if (expr_const_int(s->c, con.ktotal, &k) && k < MIN_K) return NULL;
   if (!is_unit(s, &con, con.a) || !is_unit(s, &con, con.b)) return NULL;
   return con.m.var ? con.m.extent : i64(s->c, 1);

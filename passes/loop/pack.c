@@ -19,7 +19,7 @@ typedef struct {
 
 static void copy_begin(Copy *x, const Expr *first) {
   Context *c = x->em->c;
-  x->load = x->con->b->kind == EXPR_CAST ? x->con->b->arg[0] : x->con->b;
+  x->load = factor_load(x->con->b);
   x->lanes = variant_lanes(x->em->s->v, x->load->dtype);
   if (x->lanes > x->width) x->lanes = x->width;
   x->p = loop_var(c, "panel");
@@ -118,7 +118,7 @@ static void turn_panels(Copy x, const Expr *first, const Expr *count, const Expr
 
 /* Whether neighbours along the innermost k are neighbours in memory. */
 static bool is_turned(const Emit *em, const Contraction *con) {
-  const Expr *load = con->b->kind == EXPR_CAST ? con->b->arg[0] : con->b;
+  const Expr *load = factor_load(con->b);
   uint32_t lanes = variant_lanes(em->s->v, load->dtype);
   int64_t one;
   if (con->nk == 0 || lanes < 2 || lanes > 16) return false;
@@ -129,7 +129,7 @@ static bool is_turned(const Emit *em, const Contraction *con) {
 
 Buffer *pack_panels(Emit *em, const Contraction *con, uint32_t width, StmtVec *out) {
   Context *c = em->c;
-  const Expr *load = con->b->kind == EXPR_CAST ? con->b->arg[0] : con->b;
+  const Expr *load = factor_load(con->b);
   const Expr **shape = ARENA_ARRAY(c->arena, const Expr *, 1);
   const Expr *npanels = expr_ceildiv(c, con->n.extent, width);
   shape[0] = expr_simplify(c, expr_mul(c, expr_mul(c, npanels, con->ktotal), i64(c, width)));

@@ -74,10 +74,6 @@ static bool all_constant(const NodeVec *calls, uint32_t param) {
   return calls->n > 0;
 }
 
-static const Expr *column_load(const Contraction *con) {
-  return con->b->kind == EXPR_CAST ? con->b->arg[0] : con->b;
-}
-
 static bool is_constant(const PrimFunc *f, const NodeVec *calls, const Buffer *b, uint32_t *param) {
   for (*param = 0; *param < f->nparams; ++*param)
     if (f->param_bufs[*param] == b) return all_constant(calls, *param);
@@ -118,9 +114,9 @@ static bool plan_packing(Sched *s, Group *g, const NodeVec *calls, Packing *p) {
   for (uint32_t i = 0; i < g->n; i++)
     if (!vec_possible(g->stages[i]->value)) return false;
   bool swapped = false;
-  if (!is_constant(f, calls, column_load(&con)->buf, &param)) {
+  if (!is_constant(f, calls, factor_load(con.b)->buf, &param)) {
     if (!contraction_find(s, g, true, &other) ||
-        !is_constant(f, calls, column_load(&other)->buf, &other_param) ||
+        !is_constant(f, calls, factor_load(other.b)->buf, &other_param) ||
         !better_swapped(s, &con, &other))
       return false;
     con = other;
@@ -128,7 +124,7 @@ static bool plan_packing(Sched *s, Group *g, const NodeVec *calls, Packing *p) {
     swapped = true;
   }
   if (con.b_outer) return false;
-  const Expr *load = column_load(&con);
+  const Expr *load = factor_load(con.b);
   /* read nowhere else */
   CountLoads k = {.c = c, .b = load->buf};
   for (uint32_t i = 0; i < s->items.n; i++) {

@@ -279,3 +279,11 @@ void group_emit(Sched *s, Group *g, StmtVec *out) {
   }
   if (st) vec_push(s->tmp, out, st);
 }
+
+void stage_emit(Sched *s, Stage *st, StmtVec *out) {
+  Group one = {.stages = ARENA_ARRAY(s->tmp, Stage *, 1), .n = 1};
+  one.stages[0] = st;
+  for (uint32_t i = 0; i < st->naxes; i++)
+    if (!axis_is_unit(&st->axes[i])) one.outer[one.nouter++] = st->axes[i];
+  group_emit(s, &one, out);
+}

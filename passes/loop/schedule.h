@@ -90,6 +90,8 @@ uint32_t group_form(Sched *s, uint32_t i, Group *g);
 /* ---- emit.c ---- */
 /* Loops for a group that is no contraction. */
 void group_emit(Sched *s, Group *g, StmtVec *out);
+/* The same for a stage on its own, all of whose axes are outer loops. */
+void stage_emit(Sched *s, Stage *st, StmtVec *out);
 
 /* ---- regions.c ---- */
 /* Splits an outer loop of g where conditions on its variable turn, and emits the parts. false:

@@ -22,7 +22,7 @@ typedef struct {
 
 static bool find_slice(Sched *s, const Stage *before, const Contraction *con, Slice *sl) {
   Context *c = s->c;
-  const Expr *load = con->b->kind == EXPR_CAST ? con->b->arg[0] : con->b;
+  const Expr *load = factor_load(con->b);
   const Buffer *b = before->out;
   bool found[MAX_AXES] = {false};
   int64_t size = (int64_t)dtype_bytes(b->dtype), e;
@@ -78,14 +78,6 @@ static void add_dim(Stage *st, const Expr **shape, const Expr *extent, Var *v) {
   st->oidx[d] = v->expr;
   st->oaxis[d] = (int32_t)d;
   shape[d] = extent;
-}
-
-static void emit_slice(Sched *s, Stage *st, StmtVec *out) {
-  Group one = {.stages = ARENA_ARRAY(s->tmp, Stage *, 1), .n = 1};
-  one.stages[0] = st;
-  for (uint32_t i = 0; i < st->naxes; i++)
-    if (!expr_is_int(st->axes[i].extent, 1)) one.outer[one.nouter++] = st->axes[i];
-  group_emit(s, &one, out);
 }
 
 /* The columns of one residue: loops of their own, since the borders differ. */
@@ -160,9 +152,9 @@ void sink_emit(Emit *em, const Stage *before, Contraction *con, StmtVec *out) {
   map_setp(&s->outside, st->out, st->out); /* the contraction reads it */
   bool nested = s->nested;
   s->nested = true;
-  if (!residue) emit_slice(s, st, out);
+  if (!residue) stage_emit(s, st, out);
   for (int64_t r = 0; residue && r < sl.stride; r++)
-    emit_slice(s, at_residue(s, st, residue, r), out);
+    stage_emit(s, at_residue(s, st, residue, r), out);
   s->nested = nested;
   const Expr *load = expr_load(c, st->out, at, st->naxes);
   con->b = con->b->kind == EXPR_CAST ? expr_cast(c, con->b->dtype, load) : load;
