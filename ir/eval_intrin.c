@@ -268,7 +268,10 @@ static double pass_f(Machine *m, const Code *c) {
 /* ---- translation ---- */
 
 static bool refuse(Compiler *k, const Expr *e) {
-  if (e->n && e->arg[0]->kind == EXPR_STR)
+  const char *atomic = intrin_atomic(e);
+  if (atomic)
+    compile_fail(k, "the interpreter has no atomic operation '%s'", atomic);
+  else if (e->n && e->arg[0]->kind == EXPR_STR)
     compile_fail(k, "the interpreter can't call the extern function '%s'", e->arg[0]->s);
   else
     compile_fail(k, "the interpreter has no T.%s", intrin_table[e->intrin].name);

@@ -138,6 +138,7 @@ enum {                      /* flags */
        INTRIN_OPAQUE = 4,   /* parses and prints; compiling for a CPU is refused by name */
        INTRIN_LAZY = 8,     /* evaluates only the chosen operand (if_then_else) */
        INTRIN_SCALARS = 16, /* an operand is a scalar, never a buffer itself */
+       INTRIN_ATOMIC = 32,  /* changes memory that several threads may change at once */
 };
 typedef enum {
   IRES_SAME,   /* dtype of the first argument */
@@ -166,6 +167,10 @@ typedef struct {
 extern const IntrinInfo intrin_table[INTRIN_COUNT];
 /* By the name after "T.", or -1. */
 int intrin_find(const char *name);
+/* The atomic operation that a call does: its intrinsic's own name or that of the C function which
+ * it calls, by C's, the compilers' and CUDA's conventions of naming them; NULL for any other call.
+ */
+const char *intrin_atomic(const Expr *call);
 /* Whether f makes one value of a vector's lanes. */
 bool intrin_reduces(IntrinId f);
 

@@ -372,6 +372,14 @@ LLVMValueRef fn_call_expr(Fn *fn, const Expr *e) {
   LLVMBuilderRef b = fn->b;
   if (e->kind == EXPR_CALL_FUNC) return call_func(fn, e);
   const IntrinInfo *info = &intrin_table[e->intrin];
+  const char *atomic = intrin_atomic(e);
+  if (atomic) {
+    cg_error(cg, fn->span,
+             "atomic operation '%s' can't be compiled: iterations of a parallel loop must write "
+             "elements of their own",
+             atomic);
+    return undef_of(fn, e);
+  }
   if (info->flags & INTRIN_OPAQUE) {
     cg_error(cg, fn->span, "T.%s can't be compiled for a CPU", info->name);
     return undef_of(fn, e);

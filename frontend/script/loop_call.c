@@ -389,10 +389,46 @@ static void unknown_function(Sema *s, const Tree *t, const char *name) {
   for (size_t i = 0; i < sizeof binary_functions / sizeof *binary_functions; i++)
     names[n++] = binary_functions[i].name;
   const char *near = text_nearest(name, names, n);
-  if (near)
+  if (strncmp(name, "atomic_", 7) == 0)
+    sema_error(s, t->a, "unknown atomic operation 'T.%s': only T.atomic_add is read, none compiled",
+               name);
+  else if (near)
     sema_error(s, t->a, "unknown function 'T.%s'; did you mean 'T.%s'?", name, near);
   else
     sema_error(s, t->a, "unknown function 'T.%s'", name);
+}
+
+/* T.call_intrin(dtype, "tirx.name", ...): an intrinsic by its operator's name. */
+static const Expr *read_call_intrin(Sema *s, const Tree *t) {
+  DType d = DT_UNKNOWN;
+  if (t->n < 2 || t->at[1]->kind != TREE_STR) {
+    sema_error(s, t, "expected T.call_intrin(dtype, \"tirx.name\", ...)");
+    return NULL;
+  }
+  const char *name = strpool_intern(s->ctx->strings, t->at[1]->str, t->at[1]->n);
+  name = strncmp(name, "tirx.", 5) == 0  ? name + 5
+         : strncmp(name, "tir.", 4) == 0 ? name + 4
+                                         : name;
+  int f = intrin_find(name);
+  if (f < 0) {
+    sema_error(s, t->at[1], "unknown intrinsic '%s'", name);
+    return NULL;
+  }
+  IntrinResult rule = intrin_table[f].result;
+  bool typed = rule == IRES_GIVEN || rule == IRES_LAST;
+  if (!typed && !sema_dtype(s, t->at[0], &d)) return NULL;
+  Tree call = *t, **args = ARENA_ARRAY(s->arena, Tree *, t->n);
+  uint32_t n = 0;
+  if (rule == IRES_GIVEN) args[n++] = t->at[0];
+  for (uint32_t i = 2; i < t->n; i++) args[n++] = t->at[i];
+  if (rule == IRES_LAST) args[n++] = t->at[0];
+  call.at = args;
+  call.n = n;
+  const Expr *e = read_intrin(s, &call, (IntrinId)f);
+  if (!e || typed || dtype_eq(e->dtype, d)) return e;
+  sema_error(s, t->at[0], "T.%s gives %s here, not %s", name,
+             arena_printf(s->arena, "%s", dtype_name(e->dtype)), dtype_name(d));
+  return NULL;
 }
 
 static const Expr *read_t_call(Sema *s, const Tree *t, const char *name) {
@@ -439,6 +475,7 @@ static const Expr *read_t_call(Sema *s, const Tree *t, const char *name) {
     return read_vector(s, t, false);
   if (strcmp(name, "Shuffle") == 0) return read_shuffle(s, t);
   if (strcmp(name, "Let") == 0) return read_let(s, t);
+  if (strcmp(name, "call_intrin") == 0) return read_call_intrin(s, t);
   int f = intrin_find(name);
   if (f < 0) {
     unknown_function(s, t, name);
