@@ -76,9 +76,12 @@ typedef struct {
 bool abi_module(Arena *a, const Module *m, const char *prefix, AbiModule *out);
 /* The interface of one function, without the checks against others. */
 bool abi_function(Arena *a, const Module *m, const char *prefix, const Func *f, AbiFunc *out);
-/* The interface of a public prim_func (abi_prim.c); false, without a word, when it has none: it
- * returns a value, or a parameter can't be told in C. */
+/* The interface of a public prim_func (abi_prim.c); false when it has none: it is private, or
+ * out->not_plain says what can't be told in C. */
 bool abi_prim(Arena *a, const Module *m, const char *prefix, const PrimFunc *p, AbiFunc *out);
+/* Warns of the public prim_funcs that have no interface, and refuses those with a dtype that has
+ * no type in C, as abi_module does for Relax functions. */
+bool abi_check_prims(Arena *a, const Module *m);
 /* abi_function with given names of the results (NULL: out0, out1, ...). */
 bool abi_function_named(Arena *a, const Module *m, const char *prefix, const Func *f,
                         const char *const *out_names, AbiFunc *out);

@@ -4,7 +4,7 @@
  * contents and scalars are its parameters, buffers that it writes its results. A buffer that is
  * both stands among the arguments and the outputs; in the plain entry it is one pointer, as there
  * the parameters keep the prim_func's own order. Those that can't be told in C (values returned,
- * raw pointers, strides, dims that no parameter shows) have no entry.
+ * strides, dims that no parameter shows) have no entry.
  */
 #include "codegen/abi.h"
 #include "ir/op.h"
@@ -12,9 +12,16 @@
 
 #include <string.h>
 
-static bool is_compact(const Buffer *b) {
-  return !b->strides && (!b->elem_offset || expr_is_int(b->elem_offset, 0)) &&
-         strcmp(b->scope, "global") == 0 && b->dtype.lanes == 1 && abi_c_type(b->dtype);
+/* Why parameter i can't be told in C, in words; NULL if it can. */
+static const char *param_fault(const PrimFunc *p, uint32_t i) {
+  const Buffer *b = p->param_bufs[i];
+  DType d = b ? b->dtype : p->params[i]->dtype;
+  if (d.lanes != 1) return "has vectors as elements";
+  if (!abi_c_type(d)) return "has a dtype without a type in C";
+  if (!b) return NULL;
+  if (b->strides) return "has strides";
+  if (b->elem_offset && !expr_is_int(b->elem_offset, 0)) return "has an offset";
+  return strcmp(b->scope, "global") == 0 ? NULL : "is not in global memory";
 }
 
 static const SInfo *buffer_type(Arena *a, Context *c, const Buffer *b) {
@@ -46,7 +53,12 @@ bool abi_is_workspace(const PrimFunc *p, uint32_t i) {
 
 bool abi_prim(Arena *a, const Module *m, const char *prefix, const PrimFunc *p, AbiFunc *out) {
   Context *c = m->ctx;
-  if (p->is_private || dtype_known(p->ret) || attr_get(p->attrs, "relaxc.variant_of")) return false;
+  *out = (AbiFunc){0};
+  if (p->is_private || attr_get(p->attrs, "relaxc.variant_of")) return false;
+  if (dtype_known(p->ret)) {
+    out->not_plain = "it returns a value";
+    return false;
+  }
   uint8_t *access = primfunc_access(a, p);
   VarVec used = {0}; /* dims of buffers and of the scratch's size */
   const Attr *bytes = attr_get(p->attrs, "relaxc.workspace_bytes");
@@ -54,8 +66,12 @@ bool abi_prim(Arena *a, const Module *m, const char *prefix, const PrimFunc *p, 
   for (uint32_t i = 0; i < p->nparams; i++) {
     const Buffer *b = p->param_bufs[i];
     if (abi_is_workspace(p, i)) continue;
-    if (b && !is_compact(b)) return false;
-    if (!b && !abi_c_type(p->params[i]->dtype)) return false;
+    const char *fault = param_fault(p, i);
+    if (fault) {
+      out->not_plain =
+          arena_printf(a, "parameter '%s' %s", b ? b->name : p->params[i]->name, fault);
+      return false;
+    }
     for (uint32_t k = 0; b && k < b->ndim; k++) expr_vars(a, b->shape[k], &used);
   }
   Func *f = ARENA_NEW(a, Func);
@@ -94,7 +110,9 @@ bool abi_prim(Arena *a, const Module *m, const char *prefix, const PrimFunc *p, 
   for (uint32_t i = 0; i < used.n; i++) {
     bool known = false;
     for (uint32_t k = 0; k < f->ndims && !known; k++) known = f->dims[k] == used.at[i];
-    if (!known) return false;
+    if (known) continue;
+    out->not_plain = arena_printf(a, "no parameter shows dim '%s'", used.at[i]->name);
+    return false;
   }
   f->ret = nouts == 1 ? outs[0] : sinfo_tuple(c, outs, nouts);
   if (!abi_function_named(a, m, prefix, f, names, out)) return false;
@@ -102,6 +120,28 @@ bool abi_prim(Arena *a, const Module *m, const char *prefix, const PrimFunc *p, 
   out->params = order;
   out->nparams = n;
   return true;
+}
+
+bool abi_check_prims(Arena *a, const Module *m) {
+  AbiFunc f;
+  bool ok = true;
+  module_each(m, g) {
+    if (g->kind != GLOBAL_PRIM || abi_prim(a, m, "m", g->prim, &f) || !f.not_plain) continue;
+    const PrimFunc *p = g->prim;
+    bool runs = true; /* when something else calls it */
+    for (uint32_t i = 0; i < p->nparams; i++) {
+      DType d = p->param_bufs[i] ? p->param_bufs[i]->dtype : p->params[i]->dtype;
+      if (!abi_c_type(dtype_scalar(d))) runs = false;
+    }
+    ok = ok && runs;
+    if (runs)
+      diag_warn(m->ctx->diags, WARN_MISSING_ENTRY, p->span, "prim_func '%s' has no C interface: %s",
+                p->name, f.not_plain);
+    else
+      diag_error(m->ctx->diags, p->span, "prim_func '%s' can't be compiled: %s", p->name,
+                 f.not_plain);
+  }
+  return ok;
 }
 
 const char *abi_prim_signature(Arena *a, const AbiFunc *f) {

@@ -281,6 +281,7 @@ static bool write_code(Context *c, Module *m, const Options *o, const Target *ta
                                                                 : stem(c->arena, input, true);
     co.external = arena_printf(c->arena, "%s.weights", base);
   }
+  if (!abi_check_prims(c->arena, m)) return false;
   if ((kinds & BIT(EMIT_HEADER)) &&
       !write_header(c, m, prefix, input, output_path(c, o, input, EMIT_HEADER)))
     return false;

@@ -59,7 +59,11 @@ bool io_entry(Context *c, const Module *m, const Options *o, AbiFunc *f) {
   if (g)
     return g->kind == GLOBAL_PRIM ? abi_prim(c->arena, m, "m", g->prim, f)
                                   : abi_function(c->arena, m, "m", g->func, f);
-  if (!names.n) {
+  g = module_find(m, want);
+  if (g && g->kind == GLOBAL_PRIM && !abi_prim(c->arena, m, "m", g->prim, f) && f->not_plain) {
+    diag_error(c->diags, g->prim->span, "prim_func '%s' can't be called from outside: %s", want,
+               f->not_plain);
+  } else if (!names.n) {
     diag_error(c->diags, SPAN_NONE, "there is no public function to call");
   } else if (!o->entry) {
     diag_error(c->diags, SPAN_NONE,
