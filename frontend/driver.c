@@ -309,8 +309,7 @@ static bool write_code(Context *c, Module *m, const Options *o, const Target *ta
 
 /* ---- stages ---- */
 
-/* What must hold before code can be made. */
-static bool check_state(Context *c, uint32_t state) {
+bool driver_ready(Context *c, uint32_t state) {
   static const struct {
     uint32_t bit;
     const char *words;
@@ -370,7 +369,7 @@ static bool emit_stage(Context *c, const Options *o, const Target *target, const
     EmitKind k = kinds == BIT(EMIT_TIR) ? EMIT_TIR : EMIT_LOOPS;
     return write_module(c, m, o, output_path(c, o, input, k));
   }
-  return (!o->passes || check_state(c, state)) && write_code(c, m, o, target, input, kinds);
+  return driver_ready(c, state) && write_code(c, m, o, target, input, kinds);
 }
 
 static int compile_one(const Options *o, const char *input) {

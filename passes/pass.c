@@ -118,7 +118,7 @@ static uint32_t module_state(const Module *m) {
   uint32_t state = STATE_NORMAL;
   if (!s.operators) state |= STATE_LEGAL;
   if (patterns && prims) state |= STATE_PATTERNS;
-  if (scheduled && prims) state |= STATE_SCHEDULED;
+  if (scheduled) state |= STATE_SCHEDULED;
   if (grouped) state |= STATE_GROUPED;
   if (!s.operators && !s.call_tir && s.calls) state |= STATE_DPS;
   if (storage) state |= STATE_PLANNED;
@@ -271,10 +271,9 @@ static bool run_step(Module *m, const PipelineOptions *o, const Step *s, StrMap 
 }
 
 static bool run_steps(Module *m, const PipelineOptions *o, const StepVec *steps, uint32_t n,
-                      StrMap *only, double *ms, uint32_t *state) {
+                      StrMap *only, double *ms) {
   Text before = {0};
   bool ok = true;
-  *state = module_state(m);
   for (uint32_t i = 0; i < n && ok; i++) {
     const Step *s = &steps->at[i];
     const PassInfo *p = &pass_table[s->pass];
@@ -286,8 +285,6 @@ static bool run_steps(Module *m, const PipelineOptions *o, const StepVec *steps,
     ok = run_step(m, o, s, only);
     ms[i] = now_ms() - t;
     if (!ok) break;
-    *state = (*state & ~p->breaks) | p->gives;
-    if ((only || s->func) && (p->gives & STATE_LEGAL)) *state &= module_state(m) | ~STATE_LEGAL;
     if (is_listed(o->print_after, o->nprint_after, p->name)) {
       print_module(m, o, "after", p->name);
     } else if (o->print_changed) {
@@ -318,7 +315,8 @@ bool pipeline_run(Module *m, const PipelineOptions *o, uint32_t *state) {
   strmap_init(&only, c->arena);
   for (uint32_t i = 0; i < o->nonly; i++) strmap_set(&only, o->only[i], &only);
   double *ms = ARENA_ARRAY(c->arena, double, n);
-  ok = run_steps(m, o, &steps, n, o->nonly ? &only : NULL, ms, state);
+  ok = run_steps(m, o, &steps, n, o->nonly ? &only : NULL, ms);
+  *state = module_state(m);
   if (o->time_passes) print_times(&steps, ms, n);
   return ok;
 }

@@ -60,9 +60,6 @@ static bool stmt_fails(const Stmt *s, void *ctx) {
   if (s->kind == STMT_FOR && s->loop.kind == FOR_PARALLEL) x->fails = true;
   if ((s->kind == STMT_ALLOC || s->kind == STMT_DECL) && !is_small(x->cg, s->alloc.buf))
     x->fails = true;
-  if (s->kind == STMT_BLOCK)
-    for (uint32_t i = 0; i < s->block->nallocs; i++)
-      if (!is_small(x->cg, s->block->allocs[i])) x->fails = true;
   stmt_exprs(s, scan_expr, x);
   return !x->fails;
 }

@@ -86,24 +86,6 @@ static void candidate(Scan *s, const Buffer *b) {
   map_setp(&s->datas, b->data, c);
 }
 
-static void scan(Scan *s, const Stmt *st);
-
-static void scan_block(Scan *s, const SBlock *b) {
-  for (uint32_t i = 0; i < b->nallocs; i++) candidate(s, b->allocs[i]);
-  for (uint32_t i = 0; i < b->nmatches; i++) {
-    reject(map_getp(&s->cands, b->matches[i].source.buf));
-    reject(map_getp(&s->datas, b->matches[i].target->data));
-  }
-  for (uint32_t i = 0; i < b->niters; i++) {
-    scan_expr(s, b->iters[i].value);
-    if (b->iters[i].value && is_const(s, b->iters[i].value))
-      map_setp(&s->consts, b->iters[i].var, s);
-  }
-  scan_expr(s, b->predicate);
-  if (b->init) scan(s, b->init);
-  scan(s, b->body);
-}
-
 static void scan(Scan *s, const Stmt *st) {
   int64_t min, extent;
   switch (st->kind) {
@@ -120,7 +102,7 @@ static void scan(Scan *s, const Stmt *st) {
     s->parallel -= par;
     return;
   }
-  case STMT_BLOCK: scan_block(s, st->block); return;
+  case STMT_BLOCK: return; /* refused */
   case STMT_STORE:
     for (uint32_t i = 0; i < st->store.buf->ndim; i++) scan_expr(s, st->store.idx[i]);
     access(s, st->store.buf, st->store.idx);

@@ -222,7 +222,6 @@ static bool has_jump(const Stmt *s) {
     return false;
   case STMT_IF: return has_jump(s->if_.then_) || (s->if_.else_ && has_jump(s->if_.else_));
   case STMT_ATTR: return s->attr.body && has_jump(s->attr.body);
-  case STMT_BLOCK: return has_jump(s->block->body);
   default: return false;
   }
 }
@@ -546,48 +545,6 @@ static void decl_buffer(Fn *fn, const Stmt *s) {
     alloc_buffer(fn, b, span);
 }
 
-/* A block in place: its axes are lets, its init runs where all reduction axes start. */
-static void block_stmt(Fn *fn, const SBlock *b, Span span) {
-  Context *c = fn->c;
-  uint32_t nlive = fn->live.n, nheap = fn->heap.n;
-  const Expr *first = NULL;
-  for (uint32_t i = 0; i < b->niters; i++) {
-    const BlockIter *it = &b->iters[i];
-    Stmt let = {.kind = STMT_LET, .span = span, .let = {it->var, it->value, false}};
-    fn_stmt(fn, &let);
-    if (it->kind == ITER_REDUCE) {
-      const Expr *at = expr_binary(c, EXPR_EQ, it->value, it->dom.min);
-      first = first ? expr_binary(c, EXPR_AND, first, at) : at;
-    }
-  }
-  for (uint32_t i = 0; i < b->nallocs; i++) alloc_buffer(fn, b->allocs[i], span);
-  for (uint32_t i = 0; i < b->nmatches; i++) {
-    const MatchRegion *m = &b->matches[i];
-    const Buffer *src = m->source.buf;
-    Binding *base = fn_lookup(fn, src->data);
-    if (!base) return;
-    const Expr **at = ARENA_ARRAY(fn->arena, const Expr *, src->ndim);
-    for (uint32_t k = 0; k < src->ndim; k++) at[k] = m->source.ranges[k].min;
-    const Dim *off = dim_resolve(fn, expr_dim(c, buffer_offset(c, src, at)));
-    LLVMValueRef p = fn_address(fn, src->data, off, (uint32_t)dtype_bytes(src->dtype));
-    fn_bind(fn, m->target->data, (Binding){.val = p, .level = fn->level});
-    if (m->target->strides || m->target->elem_offset) {
-      cg_error(fn->cg, span, "T.match_buffer with strides inside a block can't be compiled");
-      return;
-    }
-  }
-  Stmt *parts[2];
-  uint32_t n = 0;
-  if (b->init) parts[n++] = first ? stmt_if(fn->arena, span, first, b->init, NULL) : b->init;
-  parts[n++] = b->body;
-  Stmt *body = stmt_seq(fn->arena, parts, n);
-  if (b->predicate) body = stmt_if(fn->arena, span, b->predicate, body, NULL);
-  fn_stmt(fn, body);
-  if (!fn->dead) pop_heap(fn, nheap);
-  fn->heap.n = nheap;
-  fn->live.n = nlive;
-}
-
 /* ---- statements ---- */
 
 static void let_stmt(Fn *fn, const Var *v, const Expr *e) {
@@ -701,7 +658,9 @@ void fn_stmt(Fn *fn, const Stmt *s) {
     return;
   }
   case STMT_FOR: for_loop(fn, s); return;
-  case STMT_BLOCK: block_stmt(fn, s->block, s->span); return;
+  case STMT_BLOCK:
+    cg_error(fn->cg, s->span, "a block can't be compiled in a function that says it is scheduled");
+    return;
   case STMT_STORE: {
     fn_memo_push(fn);
     LLVMValueRef v = fn_expr(fn, s->store.value);

@@ -324,6 +324,7 @@ Node *graph_read_cross_call(Sema *s, const Tree *t, const OpInfo *op) {
   bool tuple = op->traits & OPT_ARGS_TUPLE;
   OpCall c = {.op = op};
   uint32_t room = t->n + 1, attr = 0, seen = 0;
+  bool whole = false; /* the arguments are one value, not written as a tuple */
   for (uint32_t i = 0; i < t->n; i++) room += t->at[i]->kind == TREE_TUPLE ? t->at[i]->n : 1;
   c.in = ARENA_ARRAY(s->arena, Node *, room);
   c.trees = ARENA_ARRAY(s->arena, const Tree *, room);
@@ -357,7 +358,7 @@ Node *graph_read_cross_call(Sema *s, const Tree *t, const OpInfo *op) {
       if (a->kind == TREE_TUPLE || a->kind == TREE_LIST || empty)
         for (uint32_t k = 0; k < a->n; k++) add_operand(&c, graph_operand(s, a->at[k]), a->at[k]);
       else
-        add_operand(&c, graph_operand(s, a), a);
+        add_operand(&c, graph_operand(s, a), a), whole = true;
     } else if (attr < op->nattrs) {
       /* by position, inplace_indices stands before out_ty */
       uint32_t at = attr < 2 && op->id == OP_call_tir_inplace ? 1 - attr : attr;
@@ -374,17 +375,18 @@ Node *graph_read_cross_call(Sema *s, const Tree *t, const OpInfo *op) {
     c.bad = true;
   }
   /* a tuple-typed variable stands for its fields */
-  if (tuple && c.n == 2 && c.in[1]->sinfo->kind == SINFO_TUPLE && c.in[1]->op != OP_TUPLE) {
+  if (whole && c.n == 2 && c.in[1]->sinfo->kind == SINFO_TUPLE) {
     Node *v = c.in[1];
     const Tree *at = c.trees[1];
+    bool made = v->op == OP_TUPLE;
     uint32_t k = v->sinfo->n;
     Node **in = ARENA_ARRAY(s->arena, Node *, k + 1);
     const Tree **trees = ARENA_ARRAY(s->arena, const Tree *, k + 1);
     in[0] = c.in[0];
     trees[0] = c.trees[0];
     for (uint32_t i = 0; i < k; i++) {
-      in[i + 1] = node_tuple_get(s->f, v, i, tree_span(s, at));
-      node_bind_last(graph_block(s, at), in[i + 1], NULL);
+      in[i + 1] = made ? node_in(v, i) : node_tuple_get(s->f, v, i, tree_span(s, at));
+      if (!made) node_bind_last(graph_block(s, at), in[i + 1], NULL);
       trees[i + 1] = at;
     }
     c.in = in;

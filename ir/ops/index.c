@@ -1,7 +1,8 @@
 /* Selecting elements: take, slices, where.
  *
- * No index is trusted: take cuts or wraps each one into the axis whatever the mode, slices clamp
- * their bounds as Python does, so that nothing outside the operand is ever read. */
+ * No index is trusted: take cuts or wraps each one into the axis whatever the mode ("fast", which
+ * TVM leaves undefined out of range, counts negative ones from the end as ONNX's Gather does),
+ * slices clamp their bounds as Python does, so that nothing outside the operand is ever read. */
 #include "ir/ops/scalar.h"
 
 #include <math.h>
@@ -57,8 +58,9 @@ bool lower_take(LowerCtx *lc, Node *n) {
   const Expr *raw = prim ? te_prim(lc, 1) : te_load(lc, te_arg(lc, 1), lc->ax + axis);
   const Expr *i = te_index_value(c, raw), *dim = x->shape[axis], *zero = te_i64(lc, 0);
   const Expr *last = SUB(dim, te_i64(lc, 1));
-  const Expr *in = !strcmp(mode, "wrap") ? te_int_div(c, EXPR_FLOORMOD, i, dim)
-                                         : expr_max(c, expr_min(c, i, last), zero);
+  const Expr *in = !strcmp(mode, "wrap")   ? te_int_div(c, EXPR_FLOORMOD, i, dim)
+                   : !strcmp(mode, "fast") ? te_index_inside(c, raw, dim)
+                                           : expr_max(c, expr_min(c, i, last), zero);
   const Expr *idx[TE_MAX_RANK];
   for (uint32_t k = 0; k < x->ndim; k++)
     idx[k] = k < axis ? lc->ax[k] : k == axis ? in : lc->ax[k - 1 + ni];

@@ -84,7 +84,8 @@ const SInfo *infer_bucketize(InferCtx *ic, Node *n) {
   return infer_like(ic, x, node_attrs(n, bucketize)->out_int32 ? DT_I32 : DT_I64);
 }
 
-/* The boundaries are sorted, so a value's bucket is how many of them lie below it. */
+/* The boundaries are sorted, so a value's bucket is how many of them lie below it: all, if it is NaN,
+ * which sorts last. */
 bool lower_bucketize(LowerCtx *lc, Node *n) {
   Context *c = lc->c;
   Buffer *x = te_arg(lc, 0), *b = te_arg(lc, 1);
@@ -93,6 +94,7 @@ bool lower_bucketize(LowerCtx *lc, Node *n) {
   const Expr *v = te_load(lc, x, lc->ax), *edge = te_load(lc, b, &lc->ax[x->ndim]);
   te_common(c, &v, &edge);
   const Expr *after = node_attrs(n, bucketize)->right ? LE(edge, v) : LT(edge, v);
+  if (dtype_is_float(v->dtype)) after = OR(after, F1(isnan, v));
   te_out(lc, te_reduce_end(lc, TE_SUM, te_cast(c, d, after)));
   return true;
 }
