@@ -13,7 +13,7 @@ MAKEFLAGS += --no-builtin-rules
 
 # Debian packages: what a build needs, what only the tests need, what only `make bench` needs.
 BUILD_DEPS := gcc libc6-dev binutils make bison re2c llvm-22-dev lld-22 libstdc++-12-dev \
-              zlib1g-dev libzstd-dev libcjson-dev libzip-dev libpthreadpool-dev
+              zlib1g-dev libzstd-dev libcjson-dev libzip-dev libpthreadpool-dev libffi-dev
 TEST_DEPS  := g++ llvm-22-tools libcmocka-dev libdlpack-dev python3 python3-numpy python3-psutil qemu-user
 BENCH_DEPS := libopenblas-dev
 DEPS       := $(BUILD_DEPS) $(TEST_DEPS)
@@ -57,7 +57,7 @@ LINKER     := $(if $(LLD),-B$(dir $(LLD)) -fuse-ld=lld)
 LDFLAGS    ?=
 LINK        = $(CC) $(SANFLAGS) -no-pie $(LINKER) -Wl,--gc-sections,--as-needed $(LDFLAGS)
 CXX_LIBS   := $(if $(SAN),-lstdc++,-Wl$(comma)-Bstatic -lstdc++ -Wl$(comma)-Bdynamic -static-libgcc)
-LIBS        = $(LLVM_LIBS) -lzip -lcjson -lpthreadpool -lpthread -ldl -lm $(CXX_LIBS)
+LIBS        = $(LLVM_LIBS) -lffi -lzip -lcjson -lpthreadpool -lpthread -ldl -lm $(CXX_LIBS)
 
 # --- sources -----------------------------------------------------------------------------------
 find        = $(sort $(wildcard $(1)/*.$(2) $(1)/*/*.$(2) $(1)/*/*/*.$(2) $(1)/*/*/*/*.$(2)))

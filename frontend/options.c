@@ -332,6 +332,7 @@ static bool apply(Parser *p, OptionId id, const char *v, bool *done) {
   case OPT_ENTRY: o->entry = v; return true;
   case OPT_INPUT: return get_input(p, v);
   case OPT_RUN_OUTPUT: o->run_output = v; return true;
+  case OPT_LOAD: vec_push(p->arena, &o->libraries, v); return true;
   case OPT_RANDOM:
     o->random = true;
     if (!*v) return true;

@@ -86,6 +86,7 @@ typedef struct {
   /* running */
   const char *entry, *run_output;
   VEC(InputOption) run_inputs;
+  StrVec libraries; /* --load */
   bool random;
   uint64_t seed;
   int64_t repeat;           /* 0: not given */

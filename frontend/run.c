@@ -14,10 +14,24 @@
 #include "ir/eval.h"
 #include "runtime/relaxrt.h"
 
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+/* Libraries whose functions the program may call: found from now on by their names alone. */
+static bool load_libraries(Context *c, const Options *o) {
+  for (uint32_t i = 0; i < o->libraries.n; i++) {
+    const char *name = o->libraries.at[i];
+    /* Without a slash it would be searched for where libraries are installed. */
+    const char *path = strchr(name, '/') ? name : arena_printf(c->arena, "./%s", name);
+    if (dlopen(path, RTLD_NOW | RTLD_GLOBAL)) continue;
+    diag_error(c->diags, SPAN_NONE, "library '%s' can't be loaded: %s", name, dlerror());
+    return false;
+  }
+  return true;
+}
 
 /* ---- run ---- */
 
@@ -54,6 +68,11 @@ static bool call_entry(Context *c, Jit *jit, const AbiFunc *f, const Options *o,
            **resp = ARENA_ARRAY(a, DLTensor *, f->nouts);
   const char *symbol = arena_printf(a, "%s_dl", f->symbol);
   void *address = jit_symbol(jit, symbol), *error_address = jit_symbol(jit, "rx_error");
+  if (!address && diags_errors(c->diags)) {
+    if (!o->libraries.n)
+      diag_note(c->diags, SPAN_NONE, "--load=LIBRARY adds the functions of a shared library");
+    return false;
+  }
   if (!address) bug("the compiled module has no symbol '%s'", symbol);
   DlEntry entry;
   const char *(*message)(void) = rx_error;
@@ -111,6 +130,7 @@ static void run(Context *c, const Options *o) {
   TensorData *args;
   Map dims;
   uint32_t state;
+  if (!load_libraries(c, o)) return;
   if (!driver_target(c, o, "native", &target)) return;
   Module *m = driver_read(c, o, o->inputs.at[0]);
   if (!m) return;
@@ -263,6 +283,7 @@ static void eval(Context *c, const Options *o) {
   TensorData *args;
   Map dims;
   uint32_t state, next = 0;
+  if (!load_libraries(c, o)) return;
   if (!driver_target(c, o, "native", &target)) return;
   Module *m = driver_read(c, o, o->inputs.at[0]);
   if (!m || !io_entry(c, m, o, &f)) return;

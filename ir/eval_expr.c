@@ -701,7 +701,8 @@ const Code *compile_expr(Compiler *k, const Expr *e) {
     compile_kind(k, e, c);
   const Code *r = c;
   bool shared = (uintptr_t)map_get(&k->refs, (uint64_t)e->id + 1) > 1;
-  if (shared && e->n && e->kind != EXPR_BROADCAST && !k->failed) {
+  bool once = e->kind == EXPR_CALL && !(intrin_table[e->intrin].flags & INTRIN_PURE);
+  if (shared && e->n && e->kind != EXPR_BROADCAST && !once && !k->failed) {
     Code *memo = ARENA_NEW(k->arena, Code);
     memo->d = c->d;
     memo->a = c;

@@ -141,6 +141,8 @@ uint32_t compile_slot(Compiler *k, const Var *v);
 /* View of a buffer that is in scope. */
 uint32_t compile_view(Compiler *k, const Buffer *b);
 bool compile_intrin(Compiler *k, const Expr *e, Code *c);
+/* T.call_extern (eval_extern.c). */
+bool compile_extern(Compiler *k, const Expr *e, Code *c);
 void compile_fail(Compiler *k, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* The address of lane m->lane of an access, or NULL (masked off, or after an error). */

@@ -302,8 +302,8 @@ static bool compile_math(Compiler *k, const Expr *e, Code *c) {
 bool compile_intrin(Compiler *k, const Expr *e, Code *c) {
   IntrinId f = e->intrin;
   if (intrin_table[f].flags & INTRIN_OPAQUE) return refuse(k, e);
-  if (f == INTRIN_call_extern || f == INTRIN_call_pure_extern || f == INTRIN_call_packed)
-    return refuse(k, e);
+  if (f == INTRIN_call_packed || intrin_atomic(e)) return refuse(k, e);
+  if (f == INTRIN_call_extern || f == INTRIN_call_pure_extern) return compile_extern(k, e, c);
   if (f == INTRIN_prefetch || f == INTRIN_fence) {
     c->i = nothing_i;
     return true;

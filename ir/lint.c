@@ -38,6 +38,7 @@ static void lint_functions(Module *m, Arena *a) {
   if (!any) return; /* a library of private functions */
   module_each(m, g) {
     if (reach_has(&r, g->name) || g->kind == GLOBAL_EXTERN) continue;
+    if (g->kind == GLOBAL_PRIM && attr_get(g->prim->attrs, "relaxc.variant_of")) continue;
     Span s = g->kind == GLOBAL_FUNC ? g->func->name_span : g->prim->span;
     diag_warn(m->ctx->diags, WARN_UNUSED_FUNCTION, s, "private function '%s' is not used", g->name);
   }

@@ -1,5 +1,6 @@
 /* Modules: the list of global functions and their names. */
 #include "ir/module.h"
+#include "ir/op.h"
 
 Module *module_create(Context *c) {
   Module *m = ARENA_NEW(c->arena, Module);
@@ -19,6 +20,14 @@ Global *module_find(const Module *m, const char *name) {
 Func *module_func(const Module *m, const char *name) {
   Global *g = module_find(m, name);
   return g && g->kind == GLOBAL_FUNC ? g->func : NULL;
+}
+
+const char *module_call_symbol(const Module *m, const Node *call) {
+  if (!call->nin || !(node_op(call)->traits & OPT_CALL)) return NULL;
+  const Node *callee = node_in(call, 0);
+  if (callee->op == OP_EXTERN) return callee->str;
+  const Global *g = callee->op == OP_GLOBAL ? module_find(m, callee->str) : NULL;
+  return g && g->kind == GLOBAL_EXTERN ? g->ext.symbol : NULL;
 }
 
 PrimFunc *module_prim(const Module *m, const char *name) {

@@ -45,6 +45,8 @@ Module *module_create(Context *c);
 Global *module_find(const Module *m, const char *name); /* NULL when absent or removed */
 Func *module_func(const Module *m, const char *name);
 PrimFunc *module_prim(const Module *m, const char *name);
+/* The C function that a node calls, R.ExternFunc or by its name; NULL for any other node. */
+const char *module_call_symbol(const Module *m, const Node *call);
 /* The callable behind a name; nothing is known of one that the module doesn't have. */
 const SInfo *global_sinfo(const Module *m, const char *name);
 void module_add_func(Module *m, Func *f); /* name must be free */

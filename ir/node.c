@@ -319,3 +319,30 @@ void node_delete(Node *n) {
     drop_ins(x, &todo);
   }
 }
+
+static bool uses_node(const Node *n, const Node *def) {
+  for (uint32_t i = 0; i < n->nin; i++)
+    if (node_in(n, i) == def) return true;
+  return false;
+}
+
+static bool is_fresh_output(const Node *call, const Node *a) {
+  if ((a->op != OP_builtin_alloc_tensor && a->op != OP_memory_alloc_tensor) || !a->block)
+    return false;
+  const BindingBlock *b = a->block;
+  for (const Node *n = a->next;; n = n->next) {
+    while (!n) {
+      b = b->next;
+      if (!b) return false;
+      n = b->first;
+    }
+    if (n == call) return true;
+    if (uses_node(n, a)) return false;
+  }
+}
+
+uint32_t call_fresh_outputs(const Node *call) {
+  uint32_t n = 0;
+  while (n + 1 < call->nin && is_fresh_output(call, node_in(call, call->nin - 1 - n))) n++;
+  return n;
+}

@@ -184,6 +184,10 @@ static inline bool node_has_uses(const Node *n) {
 }
 uint32_t node_count_uses(const Node *n);
 
+/* How many of the last operands of a call in destination-passing form (after CallTIRRewrite) are its
+ * results: fresh memory that nothing before the call has touched. */
+uint32_t call_fresh_outputs(const Node *call);
+
 /* ---- traversal ---- */
 /* All bound nodes of f in order, branches of an OP_IF before the OP_IF itself, local functions not
  * entered. fn may bind/delete nodes other than the next one. */

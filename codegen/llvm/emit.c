@@ -107,7 +107,16 @@ bool codegen_emit(Module *m, const Target *t, const CodegenOptions *o, Arena *a,
 
 struct Jit {
   LLVMOrcLLJITRef jit;
+  Diags *diags;
 };
+
+/* C functions that no library of this process has, mostly. */
+static void jit_report(void *ctx, LLVMErrorRef e) {
+  Jit *j = ctx;
+  char *m = LLVMGetErrorMessage(e);
+  diag_error(j->diags, SPAN_NONE, "in memory, the code can't be linked: %s", m);
+  LLVMDisposeErrorMessage(m);
+}
 
 static void jit_fatal(LLVMErrorRef e) {
   char *m = LLVMGetErrorMessage(e);
@@ -129,6 +138,8 @@ Jit *codegen_jit(Module *m, const Target *t, const CodegenOptions *o) {
   Jit *j = xmalloc(sizeof *j);
   LLVMErrorRef e = LLVMOrcCreateLLJIT(&j->jit, NULL);
   if (e) jit_fatal(e);
+  j->diags = m->ctx->diags;
+  LLVMOrcExecutionSessionSetErrorReporter(LLVMOrcLLJITGetExecutionSession(j->jit), jit_report, j);
   LLVMOrcJITDylibRef lib = LLVMOrcLLJITGetMainJITDylib(j->jit);
   static const struct {
     const char *name;

@@ -361,36 +361,6 @@ static void call_dl(Graph *g, const char *name, LLVMValueRef *args, uint32_t na,
   fn_fail_if(fn, bad, ST_EXTERN, "external function '%s' failed with code %d", m, 2);
 }
 
-static const char *extern_symbol(Graph *g, Node *callee) {
-  if (callee->op == OP_EXTERN) return callee->str;
-  Global *x = callee->op == OP_GLOBAL ? module_find(g->cg->m, callee->str) : NULL;
-  return x && x->kind == GLOBAL_EXTERN ? x->ext.symbol : NULL;
-}
-
-static bool uses_node(const Node *n, const Node *def) {
-  for (uint32_t i = 0; i < n->nin; i++)
-    if (node_in(n, i) == def) return true;
-  return false;
-}
-
-/* Operand i of a call in destination-passing form (after CallTIRRewrite) is a result when it is
- * fresh memory that nothing before the call has touched. */
-static bool is_fresh_output(Node *call, uint32_t i) {
-  Node *a = node_in(call, i);
-  if ((a->op != OP_builtin_alloc_tensor && a->op != OP_memory_alloc_tensor) || !a->block)
-    return false;
-  BindingBlock *b = a->block;
-  for (Node *n = a->next;; n = n->next) {
-    while (!n) {
-      b = b->next;
-      if (!b) return false;
-      n = b->first;
-    }
-    if (n == call) return true;
-    if (uses_node(n, a)) return false;
-  }
-}
-
 /* R.call_inplace_packed: copies of the arguments that are overwritten are passed and are the
  * results; results of their own are given memory, as in destination-passing form. */
 static GVal *call_inplace(Graph *g, Node *n, const char *name) {
@@ -437,8 +407,7 @@ static GVal *call_packed(Graph *g, Node *n, const char *name) {
   uint32_t no = sinfo_leaves(n->sinfo), fresh = 0;
   bool none = sinfo_is_void(n->sinfo) || n->sinfo->kind == SINFO_OBJECT;
   if (none) no = 0;
-  if (none && flat.n + 1 == n->nin)
-    while (fresh < flat.n && is_fresh_output(n, n->nin - 1 - fresh)) fresh++;
+  if (none && flat.n + 1 == n->nin) fresh = call_fresh_outputs(n);
   if (fresh) {
     call_dl(g, name, in, flat.n - fresh, in + flat.n - fresh, fresh);
     return void_value(g, n);
@@ -517,7 +486,7 @@ GVal *graph_message(Graph *g, Node *n) {
 GVal *graph_call(Graph *g, Node *n) {
   Cg *cg = g->cg;
   Node *callee = node_in(n, 0);
-  const char *sym = extern_symbol(g, callee);
+  const char *sym = module_call_symbol(cg->m, n);
   if (sym && n->op == OP_call_inplace_packed) return call_inplace(g, n, sym);
   if (sym) return call_packed(g, n, sym);
   Global *x = callee->op == OP_GLOBAL ? module_find(cg->m, callee->str) : NULL;
