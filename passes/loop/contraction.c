@@ -229,35 +229,19 @@ static void static_rows(Kernel *kn, int64_t m, bool parallel, StmtVec *out) {
   if (kn->con->b_rows && max > B_ROWS) max = B_ROWS;
   int64_t tiles = (m + max - 1) / max, low = m / tiles, high_count = m % tiles;
   nv = tile_vectors(kn->con, v, high_count ? low + 1 : low, c);
-  if (high_count) {
-    RowSegment seg = {i64(c, 0), i64(c, high_count), (uint32_t)low + 1, false};
-    gemm_segment(kn, &seg, nv, parallel, out);
+  RowSegment tall = {i64(c, 0), i64(c, high_count), (uint32_t)low + 1, false};
+  RowSegment flat = {i64(c, high_count * (low + 1)), i64(c, tiles - high_count), (uint32_t)low,
+                     false};
+  RowPlan plan = {.main = flat};
+  if (high_count) { /* the smaller part goes with the last block of the other */
+    bool more = high_count >= tiles - high_count;
+    plan = (RowPlan){.main = more ? tall : flat, .rest = {more ? flat : tall}, .nrest = 1};
   }
-  RowSegment seg = {i64(c, high_count * (low + 1)), i64(c, tiles - high_count), (uint32_t)low,
-                    false};
-  gemm_segment(kn, &seg, nv, parallel, out);
+  gemm_rows(kn, &plan, nv, parallel, out);
 }
 
 static const Expr *compare(Context *c, ExprKind k, const Expr *e, int64_t v) {
   return expr_binary(c, k, e, i64(c, v));
-}
-
-/* The rest of `rest` rows from `start`: the lowest tile that is tall enough, its other rows off. */
-static Stmt *guarded_rest(Kernel *kn, const Expr *start, const Expr *rest, const uint32_t *heights,
-                          uint32_t n, uint32_t nv, bool parallel) {
-  Context *c = kn->em->c;
-  Arena *a = kn->em->a;
-  Stmt *chain = NULL;
-  for (uint32_t i = 0; i < n; i++) { /* tallest first */
-    StmtVec one = {0};
-    RowSegment seg = {start, i64(c, 1), heights[i], true};
-    gemm_segment(kn, &seg, nv, parallel, &one);
-    Stmt *body = seq_of(a, &one);
-    chain = chain
-                ? stmt_if(a, kn->con->st->span, compare(c, EXPR_LE, rest, heights[i]), body, chain)
-                : body;
-  }
-  return stmt_if(a, kn->con->st->span, compare(c, EXPR_GT, rest, 0), chain, NULL);
 }
 
 static void symbolic_rows(Kernel *kn, bool few, bool parallel, StmtVec *out) {
@@ -276,18 +260,18 @@ static void symbolic_rows(Kernel *kn, bool few, bool parallel, StmtVec *out) {
   if (few) { /* every tile guarded: less code, and rarely more than one */
     uint32_t low_rows = heights[n - 1];
     StmtVec low = {0}, high = {0};
-    RowSegment small = {i64(c, 0), expr_min(c, m, i64(c, 1)), low_rows, true}; /* m may be 0 */
-    RowSegment tall = {i64(c, 0), expr_ceildiv(c, m, max), max, true};
-    gemm_segment(kn, &small, nv, parallel, &low);
-    gemm_segment(kn, &tall, nv, parallel, &high);
+    RowPlan small = {.main = {i64(c, 0), expr_min(c, m, i64(c, 1)), low_rows, true}}; /* m: 0? */
+    RowPlan tall = {.main = {i64(c, 0), expr_ceildiv(c, m, max), max, true}};
+    gemm_rows(kn, &small, nv, parallel, &low);
+    gemm_rows(kn, &tall, nv, parallel, &high);
     vec_push(kn->em->tmp, &many,
              stmt_if(kn->em->a, sp, compare(c, EXPR_LE, m, low_rows), seq_of(kn->em->a, &low),
                      seq_of(kn->em->a, &high)));
   } else {
-    RowSegment seg = {i64(c, 0), full, max, false};
-    gemm_segment(kn, &seg, nv, parallel, &many);
-    const Expr *rest = expr_simplify(c, expr_sub(c, m, done));
-    vec_push(kn->em->tmp, &many, guarded_rest(kn, done, rest, heights, n, nv, parallel));
+    RowPlan plan = {.main = {i64(c, 0), full, max, false}, .nrest = n};
+    plan.left = expr_simplify(c, expr_sub(c, m, done));
+    for (uint32_t i = 0; i < n; i++) plan.rest[i] = (RowSegment){done, i64(c, 1), heights[i], true};
+    gemm_rows(kn, &plan, nv, parallel, &many);
   }
   if (kn->many_rows) {
     for (uint32_t i = 0; i < many.n; i++) vec_push(kn->em->tmp, out, many.at[i]);
@@ -295,8 +279,8 @@ static void symbolic_rows(Kernel *kn, bool few, bool parallel, StmtVec *out) {
   }
   /* one row: more columns at a time */
   StmtVec one = {0};
-  RowSegment row = {i64(c, 0), i64(c, 1), 1, false};
-  gemm_segment(kn, &row, tile_vectors(kn->con, v, 1, c), parallel, &one);
+  RowPlan row = {.main = {i64(c, 0), i64(c, 1), 1, false}};
+  gemm_rows(kn, &row, tile_vectors(kn->con, v, 1, c), parallel, &one);
   Stmt *rows = stmt_if(kn->em->a, sp, compare(c, EXPR_EQ, m, 1), seq_of(kn->em->a, &one),
                        seq_of(kn->em->a, &many));
   vec_push(kn->em->tmp, out, rows);
@@ -333,6 +317,7 @@ static void emit_blocks(Kernel *kn, bool few, bool parallel, StmtVec *out) {
     count = expr_max(c, expr_ceildiv(c, con->ktotal, K_BLOCK), i64(c, 1));
   }
   kn->kb = loop_var(c, "kb");
+  kn->k_block = i64(c, block);
   kn->k_begin = expr_simplify(c, expr_mul(c, kn->kb->expr, i64(c, block)));
   kn->k_end = expr_min(c, expr_add(c, kn->k_begin, i64(c, block)), con->ktotal);
   kn->last_kb = expr_binary(c, EXPR_EQ, kn->kb->expr, expr_sub(c, count, i64(c, 1)));

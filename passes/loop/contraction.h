@@ -39,6 +39,16 @@ typedef struct {
   bool guard;
 } RowSegment;
 
+/* All rows of a kernel: the blocks of `main`, and in the last of them what is left. */
+#define MAX_REST 4
+typedef struct {
+  RowSegment main;
+  RowSegment rest[MAX_REST];
+  uint32_t nrest;
+  const Expr *left; /* NULL: one rest, all of it; else rows, known when it runs: of the rests
+                       (tallest first) the lowest that holds them */
+} RowPlan;
+
 /* ---- contraction.c ---- */
 #define NEAR_STRIDE 4 /* columns no farther apart are read in place */
 /* The load of a factor, which may be cast; NULL when it is something else. */
@@ -65,13 +75,14 @@ typedef struct {
   PanelSource src;
   Var *kb;                     /* K block loop, or NULL */
   const Expr *k_begin, *k_end; /* range of the single k axis (kb != NULL) */
+  const Expr *k_block;         /* its length, but for the last one's */
   const Expr *last_kb;         /* condition: this is the last K block */
   bool rows_inside;            /* the loops over con->rows stand inside a panel's */
   bool many_rows;              /* m is known to be at least PACK_ROWS here */
   bool turned;                 /* results are contiguous along m, not along n */
 } Kernel;
-/* Loops over tiles that cover the segment's rows and all columns, with `nv` vectors a tile. */
-void gemm_segment(Kernel *kn, const RowSegment *seg, uint32_t nv, bool parallel, StmtVec *out);
+/* Loops over tiles that cover the plan's rows and all columns, with `nv` vectors a tile. */
+void gemm_rows(Kernel *kn, const RowPlan *plan, uint32_t nv, bool parallel, StmtVec *out);
 
 /* ---- pack.c ---- */
 /* Copies B into panels at run time: allocates the buffer and emits the loops. */

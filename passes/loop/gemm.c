@@ -15,8 +15,7 @@
 #define BLOCK_ROWS 96
 #define PANEL_GROUP 4              /* tiles of columns in one parallel piece */
 #define PREFETCH_BYTES (16 * 1024) /* a panel smaller than this isn't prefetched */
-#define MANY_TILES (1 << 20)
-#define PREFETCH_LINES 8 /* in one step, at most */
+#define PREFETCH_LINES 8           /* of a panel in one step, at most */
 #define UNROLL_K 4
 #define UNROLL_ALL 12 /* steps of inner k axes that are unrolled whole */
 
@@ -29,7 +28,7 @@ typedef struct {
   bool masked;        /* columns at or after n's extent are off */
   uint32_t full;      /* vectors below this index are whole even if masked */
   const Expr *number; /* of the tile among those of its panel, or NULL: just one */
-  int64_t tiles;      /* of a panel, about */
+  const Expr *tiles;  /* of a panel, about */
   Buffer *acc, *va, *vb;
   Buffer *sums; /* what the epilogue reads: acc, or its copy in memory */
   bool rolled;  /* loops over rows and vectors stay loops */
@@ -180,36 +179,37 @@ static Stmt *k_step(Tile *t) {
   return seq_of(em->a, &out);
 }
 
-/* Lines of the next panel in each of `steps` steps of a tile's k loop: all tiles of a panel
- * together bring in the whole of it while they work on this one. Nothing where that isn't worth it.
- */
-static void prefetch_panel(Tile *t, const Expr *step, const Expr *steps, StmtVec *out) {
+/* Lines of the panels that the next tile of columns reads, in each of `steps` steps of a tile's k
+ * loop: all tiles of these columns together bring in the whole of them. Nothing where that isn't
+ * worth it. */
+static void prefetch_panels(Tile *t, const Expr *step, const Expr *steps, StmtVec *out) {
   Kernel *kn = t->kn;
   Context *c = kn->em->c;
+  Span sp = kn->con->st->span;
   const Contraction *con = kn->con;
-  int64_t k, n, w = kn->src.width, elem = (int64_t)dtype_bytes(con->d), line = 64 / elem, each = 1;
+  int64_t k, w = kn->src.width, elem = (int64_t)dtype_bytes(con->d), line = 64 / elem;
+  int64_t tile = (int64_t)t->nv * con->lanes, panels = tile > w ? tile / w : 1;
   if (!kn->src.panels || !t->number) return;
-  if (expr_const_int(c, con->ktotal, &k)) {
+  const Expr *depth = kn->kb ? kn->k_block : con->ktotal, *each = i64(c, 1);
+  if (expr_const_int(c, depth, &k)) {
     if (k * w * elem < PREFETCH_BYTES) return;
-    if (expr_const_int(c, steps, &n) && n > 0) {
-      int64_t all = k * w * elem / 64, done = n * t->tiles;
-      each = (all + done - 1) / done;
-    }
+    const Expr *done = expr_max(c, expr_mul(c, steps, t->tiles), i64(c, 1));
+    const Expr *lines = expr_floordiv(c, expr_add(c, done, i64(c, k * w * elem / 64 - 1)), done);
+    each = expr_simplify(c, expr_min(c, lines, i64(c, PREFETCH_LINES)));
   }
-  if (each > PREFETCH_LINES) each = PREFETCH_LINES;
-  int64_t tile = (int64_t)t->nv * con->lanes;
-  const Expr *next = expr_floordiv(c, expr_add(c, t->col, i64(c, tile < w ? w : tile)), i64(c, w));
-  next = expr_mul(c, expr_mul(c, next, con->ktotal), i64(c, w));
+  Var *p = loop_var(c, "next"), *l = loop_var(c, "line");
+  const Expr *panel = expr_floordiv(c, expr_add(c, t->col, i64(c, panels * w)), i64(c, w));
+  const Expr *row = expr_mul(c, expr_add(c, panel, p->expr), con->ktotal);
+  if (kn->kb) row = expr_add(c, row, kn->k_begin);
   const Expr *at = expr_add(c, expr_mul(c, t->number, steps), step);
-  at = expr_add(c, next, expr_mul(c, at, i64(c, each * line)));
-  for (int64_t l = 0; l < each; l++) {
-    const Expr *where = expr_simplify(c, expr_add(c, at, i64(c, l * line)));
-    const Expr *load = expr_load(c, kn->src.panels, &where, 1);
-    const Expr *address = expr_call(c, INTRIN_address_of, DT_HANDLE, &load, 1);
-    vec_push(kn->em->tmp, out,
-             stmt_eval(kn->em->a, con->st->span,
-                       expr_call(c, INTRIN_prefetch, DT_UNKNOWN, &address, 1)));
-  }
+  at = expr_mul(c, expr_add(c, expr_mul(c, at, each), l->expr), i64(c, line));
+  at = expr_simplify(c, expr_add(c, expr_mul(c, row, i64(c, w)), at));
+  const Expr *load = expr_load(c, kn->src.panels, &at, 1);
+  const Expr *address = expr_call(c, INTRIN_address_of, DT_HANDLE, &load, 1);
+  const Expr *fetch = expr_call(c, INTRIN_prefetch, DT_UNKNOWN, &address, 1);
+  ForKind kind = each->kind == EXPR_INT ? FOR_UNROLL : FOR_SERIAL;
+  Stmt *s = loop_of(kn->em->lc, sp, l, each, kind, stmt_eval(kn->em->a, sp, fetch));
+  vec_push(kn->em->tmp, out, loop_of(kn->em->lc, sp, p, i64(c, panels), FOR_UNROLL, s));
 }
 
 /* Loops over k axes [x, nk). */
@@ -233,7 +233,7 @@ static Stmt *k_loops(Tile *t, uint32_t x) {
   }
   if (x + 1 < con->nk) {
     StmtVec body = {0};
-    if (x == 0) prefetch_panel(t, v->expr, k->extent, &body);
+    if (x == 0) prefetch_panels(t, v->expr, k->extent, &body);
     emit_bind(em, k->var, v->expr);
     Stmt *inner = k_loops(t, x + 1);
     if (inner) vec_push(em->tmp, &body, inner);
@@ -250,8 +250,8 @@ static Stmt *k_loops(Tile *t, uint32_t x) {
   Stmt *body = k_step(t);
   body = loop_of(em->lc, sp, u, four, FOR_UNROLL, body);
   StmtVec both = {0};
-  const Expr *all = expr_simplify(c, expr_floordiv(c, con->ktotal, four));
-  prefetch_panel(t, v->expr, all, &both);
+  const Expr *all = expr_simplify(c, expr_floordiv(c, kn->kb ? kn->k_block : con->ktotal, four));
+  prefetch_panels(t, v->expr, all, &both);
   if (body) vec_push(em->tmp, &both, body);
   Stmt *main = loop_of(em->lc, sp, v, count, FOR_SERIAL, seq_of(em->a, &both));
   if (main) vec_push(em->tmp, &out, main);
@@ -485,8 +485,10 @@ static Stmt *emit_tile(Tile *t) {
 
 typedef struct {
   Kernel *kn;
-  const RowSegment *seg;
+  const RowPlan *plan;
   bool parallel;
+  Tile tile;         /* what all tiles of the columns share */
+  const Expr *first; /* number of the first tile of the row (of con->rows) at hand, or NULL */
 } Sweep;
 
 /* Rows of a block of A: half of L2. */
@@ -498,6 +500,39 @@ static uint32_t block_rows(const Kernel *kn) {
   return rows < BLOCK_ROWS ? BLOCK_ROWS : rows > 2 * BLOCK_ROWS ? 2 * BLOCK_ROWS : (uint32_t)rows;
 }
 
+/* The segment's tiles [tile0, tile0 + count), after `before` others. */
+static Stmt *sweep_tiles(const Sweep *sw, const RowSegment *seg, const Expr *tile0,
+                         const Expr *count, const Expr *before) {
+  Kernel *kn = sw->kn;
+  Context *c = kn->em->c;
+  Var *v = loop_var(c, "tile");
+  Tile t = sw->tile;
+  const Expr *row = expr_mul(c, expr_add(c, tile0, v->expr), i64(c, seg->height));
+  t.row = expr_simplify(c, expr_add(c, seg->start, row));
+  t.height = seg->height;
+  t.guard = seg->guard;
+  if (sw->first) t.number = simp_add(c, expr_add(c, sw->first, before), v->expr);
+  return loop_of(kn->em->lc, kn->con->st->span, v, count, FOR_SERIAL, emit_tile(&t));
+}
+
+/* What is left after `before` tiles. */
+static Stmt *sweep_rest(const Sweep *sw, const Expr *before) {
+  const RowPlan *plan = sw->plan;
+  Kernel *kn = sw->kn;
+  Context *c = kn->em->c;
+  Span sp = kn->con->st->span;
+  const Expr *none = i64(c, 0);
+  Stmt *chain = NULL;
+  for (uint32_t i = 0; i < plan->nrest; i++) {
+    const RowSegment *seg = &plan->rest[i];
+    Stmt *s = sweep_tiles(sw, seg, none, seg->count, before);
+    if (!plan->left) return s;
+    const Expr *holds = expr_binary(c, EXPR_LE, plan->left, i64(c, seg->height));
+    chain = chain ? stmt_if(kn->em->a, sp, holds, s, chain) : s;
+  }
+  return stmt_if(kn->em->a, sp, expr_binary(c, EXPR_GT, plan->left, none), chain, NULL);
+}
+
 /* Tiles of columns [first, first + count) of nv vectors each. */
 static void sweep_columns(Sweep *sw, const Expr *first_col, const Expr *count, uint32_t nv,
                           bool masked, uint32_t full, StmtVec *out) {
@@ -506,17 +541,21 @@ static void sweep_columns(Sweep *sw, const Expr *first_col, const Expr *count, u
   Context *c = em->c;
   LoopCtx *lc = em->lc;
   Span sp = kn->con->st->span;
-  const RowSegment *seg = sw->seg;
+  const RowPlan *plan = sw->plan;
+  const RowSegment *seg = &plan->main;
   uint32_t tb = block_rows(kn) / seg->height;
   if (!tb) tb = 1;
-  int64_t nt, np;
+  int64_t nt, np, rest = 1;
   bool nt_known = expr_const_int(c, seg->count, &nt), np_known = expr_const_int(c, count, &np);
-  if ((nt_known && nt == 0) || (np_known && np == 0)) return;
-  if (nt_known && nt <= (int64_t)tb * 3 / 2) tb = (uint32_t)nt;
+  if ((nt_known && nt == 0 && !plan->nrest) || (np_known && np == 0)) return;
+  if (!plan->nrest) rest = 0;
+  if (plan->nrest && !plan->left) expr_const_int(c, plan->rest[0].count, &rest);
+  if (nt_known && nt + rest <= (int64_t)tb * 3 / 2) tb = nt ? (uint32_t)nt : 1;
   uint32_t pg = kn->rows_inside ? 1 : PANEL_GROUP;
   if (np_known && np < (int64_t)pg) pg = (uint32_t)np;
   const Expr *nblocks = expr_ceildiv(c, seg->count, tb), *ngroups = expr_ceildiv(c, count, pg);
-  Var *task = loop_var(c, "task"), *pv = loop_var(c, "panel"), *tv = loop_var(c, "tile");
+  if (plan->nrest) nblocks = expr_simplify(c, expr_max(c, nblocks, i64(c, 1)));
+  Var *task = loop_var(c, "task"), *pv = loop_var(c, "panel");
   const Expr *block = expr_simplify(c, expr_floordiv(c, task->expr, ngroups));
   const Expr *group = expr_simplify(c, expr_floormod(c, task->expr, ngroups));
   if (expr_is_int(nblocks, 1)) {
@@ -535,35 +574,43 @@ static void sweep_columns(Sweep *sw, const Expr *first_col, const Expr *count, u
   const Expr *tiles = i64(c, tb), *panels = i64(c, pg);
   if (!nt_known || nt % tb) tiles = expr_min(c, tiles, expr_sub(c, seg->count, tile0));
   if (!np_known || np % pg) panels = expr_min(c, panels, expr_sub(c, count, panel0));
-  const Expr *row = expr_add(c, tile0, tv->expr);
-  row = expr_add(c, seg->start, expr_mul(c, row, i64(c, seg->height)));
   const Expr *col =
       expr_mul(c, expr_add(c, panel0, pv->expr), i64(c, (int64_t)nv * kn->con->lanes));
-  Tile t = {.kn = kn,
-            .row = expr_simplify(c, row),
-            .col = simp_add(c, first_col, col),
-            .height = seg->height,
-            .nv = nv,
-            .guard = seg->guard,
-            .masked = masked,
-            .full = full,
-            .number = expr_is_int(tiles, 1) ? NULL : tv->expr,
-            .tiles = nt_known && nt < (int64_t)tb ? nt : tb};
   const Contraction *con = kn->con;
+  const Expr *in_block = nt_known ? i64(c, nt < (int64_t)tb ? nt : tb) : tiles;
+  if (expr_is_int(nblocks, 1) || !nt_known) in_block = expr_add(c, in_block, i64(c, rest));
+  sw->tile = (Tile){.kn = kn,
+                    .col = simp_add(c, first_col, col),
+                    .nv = nv,
+                    .masked = masked,
+                    .full = full,
+                    .tiles = in_block};
+  sw->first = expr_is_int(tiles, 1) && !plan->nrest ? NULL : i64(c, 0);
   Var *rows[MAX_AXES] = {0};
   if (kn->rows_inside) {
-    int64_t e = 1;
     const Expr *row_number = i64(c, 0);
     for (uint32_t i = 0; i < con->nrows; i++) {
+      const Expr *extent = con->rows[i].extent;
       rows[i] = loop_var(c, con->rows[i].var->name);
       emit_bind(em, con->rows[i].var, rows[i]->expr);
-      row_number = expr_add(c, expr_mul(c, row_number, con->rows[i].extent), rows[i]->expr);
-      if (t.tiles < MANY_TILES && expr_const_int(c, con->rows[i].extent, &e) && e > 0) t.tiles *= e;
+      row_number = expr_add(c, expr_mul(c, row_number, extent), rows[i]->expr);
+      sw->tile.tiles = expr_mul(c, sw->tile.tiles, extent);
     }
-    if (!expr_is_int(tiles, 1)) row_number = expr_add(c, expr_mul(c, row_number, tiles), tv->expr);
-    t.number = expr_simplify(c, row_number);
+    const Expr *each = expr_add(c, tiles, i64(c, rest));
+    sw->first = expr_simplify(c, expr_mul(c, row_number, each));
   }
-  Stmt *s = loop_of(lc, sp, tv, tiles, FOR_SERIAL, emit_tile(&t));
+  StmtVec body = {0};
+  Stmt *s = sweep_tiles(sw, seg, tile0, tiles, i64(c, 0));
+  if (s) vec_push(em->tmp, &body, s);
+  if (plan->nrest) {
+    s = sweep_rest(sw, tiles);
+    if (!expr_is_int(nblocks, 1)) {
+      const Expr *last = expr_simplify(c, expr_sub(c, nblocks, i64(c, 1)));
+      s = stmt_if(em->a, sp, expr_binary(c, EXPR_EQ, be, last), s, NULL);
+    }
+    vec_push(em->tmp, &body, s);
+  }
+  s = seq_of(em->a, &body);
   for (uint32_t i = kn->rows_inside ? con->nrows : 0; s && i-- > 0;)
     s = loop_of(lc, sp, rows[i], con->rows[i].extent, FOR_SERIAL, s);
   s = s ? loop_of(lc, sp, pv, panels, FOR_SERIAL, s) : NULL;
@@ -585,18 +632,25 @@ static void sweep_columns(Sweep *sw, const Expr *first_col, const Expr *count, u
   if (s) vec_push(em->tmp, out, s);
 }
 
-void gemm_segment(Kernel *kn, const RowSegment *seg, uint32_t nv, bool parallel, StmtVec *out) {
+void gemm_rows(Kernel *kn, const RowPlan *plan, uint32_t nv, bool parallel, StmtVec *out) {
   const Contraction *con = kn->con;
   Context *c = kn->em->c;
-  Sweep sw = {kn, seg, parallel};
-  int64_t n, width = (int64_t)nv * con->lanes;
+  int64_t n, rest, width = (int64_t)nv * con->lanes;
+  if (plan->nrest && !plan->left && expr_const_int(c, plan->rest[0].count, &rest) &&
+      rest * plan->rest[0].height > (int64_t)block_rows(kn)) { /* as much as a block: on its own */
+    RowPlan first = {.main = plan->main}, second = {.main = plan->rest[0]};
+    gemm_rows(kn, &first, nv, parallel, out);
+    gemm_rows(kn, &second, nv, parallel, out);
+    return;
+  }
+  Sweep sw = {.kn = kn, .plan = plan, .parallel = parallel};
   if (expr_const_int(c, con->n.extent, &n)) {
-    int64_t whole = n / width, rest = n % width;
+    int64_t whole = n / width, left = n % width;
     sweep_columns(&sw, i64(c, 0), i64(c, whole), nv, false, 0, out);
-    if (!rest) return;
-    uint32_t vectors = (uint32_t)((rest + con->lanes - 1) / con->lanes);
-    sweep_columns(&sw, i64(c, whole * width), i64(c, 1), vectors, rest % con->lanes != 0,
-                  (uint32_t)(rest / con->lanes), out);
+    if (!left) return;
+    uint32_t vectors = (uint32_t)((left + con->lanes - 1) / con->lanes);
+    sweep_columns(&sw, i64(c, whole * width), i64(c, 1), vectors, left % con->lanes != 0,
+                  (uint32_t)(left / con->lanes), out);
     return;
   }
   if (kn->em->s->v->has_mask) { /* one kernel for all columns: masks are free */
@@ -606,6 +660,6 @@ void gemm_segment(Kernel *kn, const RowSegment *seg, uint32_t nv, bool parallel,
   const Expr *whole = expr_simplify(c, expr_floordiv(c, con->n.extent, i64(c, width)));
   const Expr *done = expr_simplify(c, expr_mul(c, whole, i64(c, width)));
   sweep_columns(&sw, i64(c, 0), whole, nv, false, 0, out);
-  const Expr *rest = expr_ceildiv(c, expr_sub(c, con->n.extent, done), con->lanes);
-  sweep_columns(&sw, done, rest, 1, true, 0, out);
+  const Expr *left = expr_ceildiv(c, expr_sub(c, con->n.extent, done), con->lanes);
+  sweep_columns(&sw, done, left, 1, true, 0, out);
 }

@@ -195,6 +195,13 @@ const Expr *vec_position(Vec *v, const Expr *index) {
   return vec_index(v, index);
 }
 
+/* Such an access has no text (T rules: only the last index can be a vector), and would gather. */
+static bool vector_before_last(const Expr *const *idx, uint32_t n) {
+  for (uint32_t i = 0; i + 1 < n; i++)
+    if (is_vector(idx[i])) return true;
+  return false;
+}
+
 static const Expr *vec_load(Vec *v, const Expr *e) {
   const Expr **idx = ARENA_ARRAY(v->a, const Expr *, e->n + 1);
   if (e->has_pred) {
@@ -210,6 +217,7 @@ static const Expr *vec_load(Vec *v, const Expr *e) {
     idx[i] = vec_index(v, e->arg[i]);
     any |= is_vector(idx[i]);
   }
+  v->failed |= vector_before_last(idx, e->n);
   if (!any) {
     if (!v->lazy || !e->n || !v->mask) return expr_load(v->c, e->buf, idx, e->n);
     idx[e->n - 1] = full(v, idx[e->n - 1]); /* no lane may be there to read it */
@@ -392,6 +400,7 @@ Stmt *vec_stmt(Vec *v, Stmt *s) {
       idx[i] = vec_index(v, s->store.idx[i]);
       any |= is_vector(idx[i]);
     }
+    v->failed |= vector_before_last(idx, n);
     const Expr *value = vec_full(v, s->store.value);
     if (v->failed || !any) return NULL; /* every lane would store to one place */
     Stmt *r = stmt_store(v->a, s->span, s->store.buf, idx, value);
