@@ -221,21 +221,61 @@ static uint32_t tile_vectors(const Contraction *con, const Variant *v, int64_t r
   return nv;
 }
 
+/* Rows [*lo, *hi) have every term. */
+static void whole_rows(Context *c, const Contraction *con, int64_t m, int64_t *lo, int64_t *hi) {
+  *lo = 0;
+  *hi = m;
+  for (uint32_t i = 0; i < con->nbounds; i++) {
+    const Bound *b = &con->bounds[i];
+    int64_t steps = 1;
+    if (!b->tiled) continue;
+    expr_const_int(c, con->k[b->k].extent, &steps);
+    bound_rows(b, 0, lo, hi);
+    bound_rows(b, steps - 1, lo, hi);
+  }
+}
+
+/* `count` tiles from row `start`: those that reach the border one by one. */
+static uint32_t split_rows(Kernel *kn, int64_t m, int64_t start, int64_t count, uint32_t height,
+                           RowSegment *out) {
+  Context *c = kn->em->c;
+  int64_t lo, hi, head = 0, tail = 0;
+  uint32_t n = 0;
+  whole_rows(c, kn->con, m, &lo, &hi);
+  while (head < count && start + head * height < lo) head++;
+  while (tail < count - head && start + (count - tail) * height > hi) tail++;
+  for (int64_t t = 0; t < head; t++)
+    out[n++] = (RowSegment){i64(c, start + t * height), i64(c, 1), height, false, true};
+  int64_t inside = count - head - tail;
+  if (inside)
+    out[n++] = (RowSegment){i64(c, start + head * height), i64(c, inside), height, false, false};
+  for (int64_t t = count - tail; t < count; t++)
+    out[n++] = (RowSegment){i64(c, start + t * height), i64(c, 1), height, false, true};
+  return n;
+}
+
 static void static_rows(Kernel *kn, int64_t m, bool parallel, StmtVec *out) {
   Context *c = kn->em->c;
   const Variant *v = kn->em->s->v;
-  uint32_t nv = tile_vectors(kn->con, v, m, c);
+  uint32_t nv = tile_vectors(kn->con, v, m, c), n, most = 0;
   uint32_t max = tile_rows(v, nv);
   if (kn->con->b_rows && max > B_ROWS) max = B_ROWS;
   int64_t tiles = (m + max - 1) / max, low = m / tiles, high_count = m % tiles;
   nv = tile_vectors(kn->con, v, high_count ? low + 1 : low, c);
-  RowSegment tall = {i64(c, 0), i64(c, high_count), (uint32_t)low + 1, false};
-  RowSegment flat = {i64(c, high_count * (low + 1)), i64(c, tiles - high_count), (uint32_t)low,
-                     false};
-  RowPlan plan = {.main = flat};
-  if (high_count) { /* the smaller part goes with the last block of the other */
-    bool more = high_count >= tiles - high_count;
-    plan = (RowPlan){.main = more ? tall : flat, .rest = {more ? flat : tall}, .nrest = 1};
+  RowSegment *segs = ARENA_ARRAY(kn->em->tmp, RowSegment, tiles);
+  n = split_rows(kn, m, 0, high_count, (uint32_t)low + 1, segs);
+  n += split_rows(kn, m, high_count * (low + 1), tiles - high_count, (uint32_t)low, segs + n);
+  for (uint32_t i = 1; i < n; i++)
+    if (segs[i].count->i > segs[most].count->i) most = i;
+  RowPlan plan = {.main = segs[most]}; /* the smaller parts go with its last block */
+  for (uint32_t i = 0; i < n; i++) {
+    if (i == most) continue;
+    if (plan.nrest == MAX_REST) {
+      gemm_rows(kn, &plan, nv, parallel, out);
+      plan = (RowPlan){.main = segs[i]};
+    } else {
+      plan.rest[plan.nrest++] = segs[i];
+    }
   }
   gemm_rows(kn, &plan, nv, parallel, out);
 }
@@ -260,17 +300,19 @@ static void symbolic_rows(Kernel *kn, bool few, bool parallel, StmtVec *out) {
   if (few) { /* every tile guarded: less code, and rarely more than one */
     uint32_t low_rows = heights[n - 1];
     StmtVec low = {0}, high = {0};
-    RowPlan small = {.main = {i64(c, 0), expr_min(c, m, i64(c, 1)), low_rows, true}}; /* m: 0? */
-    RowPlan tall = {.main = {i64(c, 0), expr_ceildiv(c, m, max), max, true}};
+    RowPlan small = {
+        .main = {i64(c, 0), expr_min(c, m, i64(c, 1)), low_rows, true, false}}; /* m: 0? */
+    RowPlan tall = {.main = {i64(c, 0), expr_ceildiv(c, m, max), max, true, false}};
     gemm_rows(kn, &small, nv, parallel, &low);
     gemm_rows(kn, &tall, nv, parallel, &high);
     vec_push(kn->em->tmp, &many,
              stmt_if(kn->em->a, sp, compare(c, EXPR_LE, m, low_rows), seq_of(kn->em->a, &low),
                      seq_of(kn->em->a, &high)));
   } else {
-    RowPlan plan = {.main = {i64(c, 0), full, max, false}, .nrest = n};
+    RowPlan plan = {.main = {i64(c, 0), full, max, false, false}, .nrest = n};
     plan.left = expr_simplify(c, expr_sub(c, m, done));
-    for (uint32_t i = 0; i < n; i++) plan.rest[i] = (RowSegment){done, i64(c, 1), heights[i], true};
+    for (uint32_t i = 0; i < n; i++)
+      plan.rest[i] = (RowSegment){done, i64(c, 1), heights[i], true, false};
     gemm_rows(kn, &plan, nv, parallel, &many);
   }
   if (kn->many_rows) {
@@ -279,7 +321,7 @@ static void symbolic_rows(Kernel *kn, bool few, bool parallel, StmtVec *out) {
   }
   /* one row: more columns at a time */
   StmtVec one = {0};
-  RowPlan row = {.main = {i64(c, 0), i64(c, 1), 1, false}};
+  RowPlan row = {.main = {i64(c, 0), i64(c, 1), 1, false, false}};
   gemm_rows(kn, &row, tile_vectors(kn->con, v, 1, c), parallel, &one);
   Stmt *rows = stmt_if(kn->em->a, sp, compare(c, EXPR_EQ, m, 1), seq_of(kn->em->a, &one),
                        seq_of(kn->em->a, &many));
@@ -303,7 +345,7 @@ static void emit_blocks(Kernel *kn, bool few, bool parallel, StmtVec *out) {
   int64_t k;
   bool known = expr_const_int(c, con->ktotal, &k);
   kn->kb = NULL;
-  if (con->nk != 1 || (known && k <= K_WHOLE) || few || kn->turned) {
+  if (con->nk != 1 || (known && k <= K_WHOLE) || few || kn->turned || con->nbounds) {
     plan_rows(kn, few, parallel, out);
     return;
   }
@@ -365,10 +407,22 @@ static bool results_turned(Sched *s, const Emit *em, const Contraction *con) {
   return m == 1;
 }
 
-bool contraction_takes_in(Sched *s, const Group *g, const Stage *before) {
+/* g without the padding `before`; NULL when it has to stay. */
+static Group *without_padding(Sched *s, Group *g, const Stage *before, Padding *p,
+                              Contraction *con) {
+  if (!sink_is_private(s, before, g->stages[0]) || !padding_open(s, g, before, p) ||
+      !find_form(s, &p->group, con) || !padding_bind(s, p, con))
+    return NULL;
+  return &p->group;
+}
+
+bool contraction_takes_in(Sched *s, Group *g, const Stage *before) {
   Contraction con = {0};
+  Padding padding;
   for (uint32_t i = 0; i < g->n; i++)
     if (!vec_possible(g->stages[i]->value)) return false;
+  if (without_padding(s, g, before, &padding, &con)) return true;
+  con = (Contraction){0};
   return !find_form(s, g, &con) && con.st && sink_fits(s, before, &con);
 }
 
@@ -376,15 +430,22 @@ bool contraction_emit(Sched *s, Group *g, const Stage *before, StmtVec *out) {
   Context *c = s->c;
   Emit em;
   Contraction con = {0};
+  Padding padding;
   for (uint32_t i = 0; i < g->n; i++)
     if (!vec_possible(g->stages[i]->value)) return false;
-  find_form(s, g, &con);
-  if (con.st && !before) rows_compact(s, g, &con, out);
+  Group *inside = before ? without_padding(s, g, before, &padding, &con) : NULL;
+  if (inside) {
+    g = inside;
+  } else {
+    find_form(s, g, &con);
+    if (con.st && !before) rows_compact(s, g, &con, out);
+  }
   con = (Contraction){0};
   emit_init(&em, s, g);
   if (!before) emit_collapse(&em);
   Buffer *ready = find_form(s, g, &con);
   if (!con.st) return false;
+  if (inside) padding_bind(s, &padding, &con);
   int64_t m = 1, n = -1, k = -1;
   bool m_known = !con.m.var || expr_const_int(c, con.m.extent, &m);
   bool n_known = expr_const_int(c, con.n.extent, &n), k_known = expr_const_int(c, con.ktotal, &k);
@@ -422,7 +483,7 @@ bool contraction_emit(Sched *s, Group *g, const Stage *before, StmtVec *out) {
   bool outer_parallel = no && !pack;
   if (outer_parallel) parallel = false;
   StmtVec body = {0};
-  if (before) sink_emit(&em, before, &con, &body);
+  if (before && !inside) sink_emit(&em, before, &con, &body);
   if (pack) {
     StmtVec packed = {0}, place = {0};
     kn.src.panels = pack_panels(&em, &con, kn.src.width, &packed);
@@ -446,11 +507,11 @@ bool contraction_emit(Sched *s, Group *g, const Stage *before, StmtVec *out) {
     emit_blocks(&kn, false, parallel, &body);
   }
   if (!body.n) return true;
-  loop_remark(s->lc, con.st->span, "contraction in register tiles, %u lanes, %s%s", con.lanes,
+  loop_remark(s->lc, con.st->span, "contraction in register tiles, %u lanes, %s%s%s", con.lanes,
               ready  ? "operand packed at compile time"
               : pack ? "operand packed at run time"
                      : "operand read in place",
-              g->n > 1 ? ", epilogue in registers" : "");
+              inside ? ", padding left out" : "", g->n > 1 ? ", epilogue in registers" : "");
   int64_t grain = outer_parallel ? PARALLEL_WORK / (work > 0 ? work : 1) + 1 : 0;
   Stmt *st = wrap_outer(s, &con, outer, vars, no, grain, seq_of(s->a, &body));
   if (st) vec_push(s->tmp, out, st);

@@ -4,6 +4,16 @@
 
 #include "passes/loop/emit.h"
 
+#define MAX_BOUNDS 4
+
+/* Terms exist only where lo <= row_step * row + k_step * k < hi; the others are zero. */
+typedef struct {
+  Var *row;   /* an axis of the rows */
+  bool tiled; /* it is m */
+  uint32_t k; /* the axis of k, by its number */
+  int64_t row_step, k_step, lo, hi;
+} Bound;
+
 /* C[batch, m, n] += A[batch, m, k] * B[batch, k, n]; any number of axes of each kind. B is the
  * operand that has the axis along which C is contiguous. */
 typedef struct {
@@ -23,6 +33,8 @@ typedef struct {
   const Expr *ktotal;  /* product of the k extents */
   const Dim *b_stride; /* of n in B */
   bool b_unit;         /* it is 1 */
+  Bound bounds[MAX_BOUNDS];
+  uint32_t nbounds;
 } Contraction;
 
 /* Where a kernel reads B from. */
@@ -37,16 +49,17 @@ typedef struct {
   const Expr *start, *count;
   uint32_t height;
   bool guard;
+  bool border; /* a single tile, some of whose rows lack terms; elsewhere all have all */
 } RowSegment;
 
 /* All rows of a kernel: the blocks of `main`, and in the last of them what is left. */
-#define MAX_REST 4
+#define MAX_REST 8
 typedef struct {
   RowSegment main;
   RowSegment rest[MAX_REST];
   uint32_t nrest;
-  const Expr *left; /* NULL: one rest, all of it; else rows, known when it runs: of the rests
-                       (tallest first) the lowest that holds them */
+  const Expr *left; /* NULL: all of it; else rows, known when it runs: of the rests (tallest first)
+                       the lowest that holds them */
 } RowPlan;
 
 /* ---- contraction.c ---- */
@@ -62,7 +75,31 @@ bool contraction_find(Sched *s, const Group *g, bool swap, Contraction *con);
  * `con`: as found before axes were collapsed. */
 void rows_compact(Sched *s, Group *g, const Contraction *con, StmtVec *out);
 
+/* ---- padding.c ---- */
+typedef struct {
+  const Dim *at; /* inside of the padding: lo <= at < hi */
+  int64_t lo, hi;
+} Inside;
+typedef struct {
+  Group group; /* reads what is padded in place of the copy */
+  Inside inside[MAX_BOUNDS];
+  uint32_t n;
+} Padding;
+/* Whether `before` copies something with zeros around, for the first stage of g. */
+bool padding_open(Sched *s, const Group *g, const Stage *before, Padding *p);
+/* Gives con, found in p->group, its bounds; false when the loops can't leave the padding out. */
+bool padding_bind(Sched *s, const Padding *p, Contraction *con);
+/* The bound on axis k of the reduction, or NULL. */
+const Bound *bound_of(const Contraction *con, uint32_t k);
+/* Narrows [*from, *to) to the rows that have a term at step k. */
+void bound_rows(const Bound *b, int64_t k, int64_t *from, int64_t *to);
+/* The steps of k that `row` has, of `extent`. */
+void bound_steps(Context *c, const Bound *b, const Expr *row, const Expr *extent,
+                 const Expr **first, const Expr **count);
+
 /* ---- sink.c ---- */
+/* Whether only con's stage reads what `before` computes, so that it may move there. */
+bool sink_is_private(Sched *s, const Stage *before, const Stage *reader);
 /* Whether only con reads what `before` computes, and a slice of it at a time. */
 bool sink_fits(Sched *s, const Stage *before, const Contraction *con);
 /* Computes the slice that the outer loops (bound already) need, and has con read that. */

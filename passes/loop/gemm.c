@@ -24,6 +24,9 @@ typedef struct {
   const Expr *row; /* first row */
   const Expr *col; /* first column */
   uint32_t height, nv;
+  uint32_t from, to; /* rows that have a term in the steps of k being emitted */
+  int64_t first;     /* the first row's number, of a tile at the border; else -1 */
+  const Expr *k_first[MAX_BOUNDS], *k_count[MAX_BOUNDS]; /* steps where a row around bounds them */
   bool guard;
   bool masked;        /* columns at or after n's extent are off */
   uint32_t full;      /* vectors below this index are whole even if masked */
@@ -168,14 +171,15 @@ static Stmt *k_step(Tile *t) {
              stmt_eval(em->a, con->st->span, expr_call(c, INTRIN_fence, DT_UNKNOWN, NULL, 0)));
   if (!con->b_rows) vec_push(em->tmp, &out, each_vector(t, load_b, NULL));
   Var *i = loop_var(c, "i");
-  if (con->m.var) emit_bind(em, con->m.var, tile_row(t, i->expr));
+  const Expr *row_in_tile = simp_add(c, i->expr, i64(c, t->from));
+  if (con->m.var) emit_bind(em, con->m.var, tile_row(t, row_in_tile));
   const Expr *a = emit_prepare(em, con->a), *zero = i64(c, 0);
   vec_push(em->tmp, con->b_rows ? &out : &row,
            stmt_store(em->a, con->st->span, t->va, &zero, expr_broadcast(c, a, con->lanes)));
   if (con->b_rows) vec_push(em->tmp, &row, each_vector(t, load_b, NULL));
-  RowCtx rc = {i->expr};
+  RowCtx rc = {row_in_tile};
   vec_push(em->tmp, &row, each_vector(t, multiply, &rc));
-  vec_push(em->tmp, &out, unrolled(em, i, t->height, seq_of(em->a, &row)));
+  vec_push(em->tmp, &out, unrolled(em, i, t->to - t->from, seq_of(em->a, &row)));
   return seq_of(em->a, &out);
 }
 
@@ -212,6 +216,59 @@ static void prefetch_panels(Tile *t, const Expr *step, const Expr *steps, StmtVe
   vec_push(kn->em->tmp, out, loop_of(kn->em->lc, sp, p, i64(c, panels), FOR_UNROLL, s));
 }
 
+static Stmt *k_loops(Tile *t, uint32_t x);
+
+/* Steps of k axis x one by one, each with the rows that have a term there. */
+static Stmt *k_by_rows(Tile *t, uint32_t x, const Bound *b) {
+  Emit *em = t->kn->em;
+  const Axis *k = &t->kn->con->k[x];
+  uint32_t from = t->from, to = t->to;
+  int64_t n = 0;
+  StmtVec out = {0};
+  expr_const_int(em->c, k->extent, &n);
+  for (int64_t v = 0; v < n; v++) {
+    int64_t lo = t->first + from, hi = t->first + to;
+    bound_rows(b, v, &lo, &hi);
+    if (lo >= hi) continue;
+    t->from = (uint32_t)(lo - t->first);
+    t->to = (uint32_t)(hi - t->first);
+    emit_bind(em, k->var, i64(em->c, v));
+    Stmt *step = k_loops(t, x + 1);
+    if (step) vec_push(em->tmp, &out, step);
+    t->from = from;
+    t->to = to;
+  }
+  return out.n ? seq_of(em->a, &out) : NULL;
+}
+
+/* The steps of k axis x that the row around has. */
+static Stmt *k_within(Tile *t, uint32_t x, const Bound *b) {
+  Emit *em = t->kn->em;
+  const Contraction *con = t->kn->con;
+  uint32_t i = (uint32_t)(b - con->bounds);
+  Var *v = loop_var(em->c, "k");
+  emit_bind(em, con->k[x].var, simp_add(em->c, t->k_first[i], v->expr));
+  Stmt *body = k_loops(t, x + 1);
+  return body ? loop_of(em->lc, con->st->span, v, t->k_count[i], FOR_SERIAL, body) : NULL;
+}
+
+/* Names for the bounds of those loops. */
+static void bind_bounds(Tile *t, StmtVec *out) {
+  Emit *em = t->kn->em;
+  const Contraction *con = t->kn->con;
+  for (uint32_t i = 0; i < con->nbounds; i++) {
+    const Bound *b = &con->bounds[i];
+    if (b->tiled) continue;
+    const Expr *row = subst_vars(em->c, &em->fixed, b->row->expr), *first, *count;
+    bound_steps(em->c, b, row, con->k[b->k].extent, &first, &count);
+    Var *f = loop_var(em->c, "first"), *n = loop_var(em->c, "count");
+    vec_push(em->tmp, out, stmt_let(em->a, con->st->span, f, first));
+    vec_push(em->tmp, out, stmt_let(em->a, con->st->span, n, count));
+    t->k_first[i] = f->expr;
+    t->k_count[i] = n->expr;
+  }
+}
+
 /* Loops over k axes [x, nk). */
 static Stmt *k_loops(Tile *t, uint32_t x) {
   Kernel *kn = t->kn;
@@ -220,6 +277,9 @@ static Stmt *k_loops(Tile *t, uint32_t x) {
   const Contraction *con = kn->con;
   Span sp = con->st->span;
   if (x == con->nk) return k_step(t);
+  const Bound *b = bound_of(con, x);
+  if (b && b->tiled && t->first >= 0) return k_by_rows(t, x, b);
+  if (b && !b->tiled) return k_within(t, x, b);
   const Axis *k = &con->k[x];
   int64_t steps = 1, e;
   for (uint32_t i = x; i < con->nk; i++)
@@ -472,6 +532,9 @@ static Stmt *emit_tile(Tile *t) {
     tmp->in_memory = true;
   }
   vec_push(em->tmp, &out, each_row(t, init_acc, false));
+  t->from = 0;
+  t->to = t->height;
+  bind_bounds(t, &out);
   Stmt *loops = k_loops(t, 0);
   if (loops) vec_push(em->tmp, &out, loops);
   Stmt *finish = emit_epilogue(t);
@@ -511,6 +574,8 @@ static Stmt *sweep_tiles(const Sweep *sw, const RowSegment *seg, const Expr *til
   t.row = expr_simplify(c, expr_add(c, seg->start, row));
   t.height = seg->height;
   t.guard = seg->guard;
+  t.first = -1;
+  if (seg->border) expr_const_int(c, seg->start, &t.first);
   if (sw->first) t.number = simp_add(c, expr_add(c, sw->first, before), v->expr);
   return loop_of(kn->em->lc, kn->con->st->span, v, count, FOR_SERIAL, emit_tile(&t));
 }
@@ -523,14 +588,29 @@ static Stmt *sweep_rest(const Sweep *sw, const Expr *before) {
   Span sp = kn->con->st->span;
   const Expr *none = i64(c, 0);
   Stmt *chain = NULL;
+  StmtVec all = {0};
   for (uint32_t i = 0; i < plan->nrest; i++) {
     const RowSegment *seg = &plan->rest[i];
     Stmt *s = sweep_tiles(sw, seg, none, seg->count, before);
-    if (!plan->left) return s;
+    if (!plan->left) {
+      if (s) vec_push(kn->em->tmp, &all, s);
+      before = simp_add(c, before, seg->count);
+      continue;
+    }
     const Expr *holds = expr_binary(c, EXPR_LE, plan->left, i64(c, seg->height));
     chain = chain ? stmt_if(kn->em->a, sp, holds, s, chain) : s;
   }
+  if (!plan->left) return seq_of(kn->em->a, &all);
   return stmt_if(kn->em->a, sp, expr_binary(c, EXPR_GT, plan->left, none), chain, NULL);
+}
+
+/* Tiles, and rows, of what is left after the main part; where only the run tells, of one tile. */
+static int64_t rest_size(Context *c, const RowPlan *plan, bool rows) {
+  int64_t sum = 0, n;
+  if (plan->left) return 1;
+  for (uint32_t i = 0; i < plan->nrest; i++)
+    if (expr_const_int(c, plan->rest[i].count, &n)) sum += rows ? n * plan->rest[i].height : n;
+  return sum;
 }
 
 /* Tiles of columns [first, first + count) of nv vectors each. */
@@ -545,11 +625,9 @@ static void sweep_columns(Sweep *sw, const Expr *first_col, const Expr *count, u
   const RowSegment *seg = &plan->main;
   uint32_t tb = block_rows(kn) / seg->height;
   if (!tb) tb = 1;
-  int64_t nt, np, rest = 1;
+  int64_t nt, np, rest = rest_size(c, plan, false);
   bool nt_known = expr_const_int(c, seg->count, &nt), np_known = expr_const_int(c, count, &np);
   if ((nt_known && nt == 0 && !plan->nrest) || (np_known && np == 0)) return;
-  if (!plan->nrest) rest = 0;
-  if (plan->nrest && !plan->left) expr_const_int(c, plan->rest[0].count, &rest);
   if (nt_known && nt + rest <= (int64_t)tb * 3 / 2) tb = nt ? (uint32_t)nt : 1;
   uint32_t pg = kn->rows_inside ? 1 : PANEL_GROUP;
   if (np_known && np < (int64_t)pg) pg = (uint32_t)np;
@@ -635,12 +713,14 @@ static void sweep_columns(Sweep *sw, const Expr *first_col, const Expr *count, u
 void gemm_rows(Kernel *kn, const RowPlan *plan, uint32_t nv, bool parallel, StmtVec *out) {
   const Contraction *con = kn->con;
   Context *c = kn->em->c;
-  int64_t n, rest, width = (int64_t)nv * con->lanes;
-  if (plan->nrest && !plan->left && expr_const_int(c, plan->rest[0].count, &rest) &&
-      rest * plan->rest[0].height > (int64_t)block_rows(kn)) { /* as much as a block: on its own */
-    RowPlan first = {.main = plan->main}, second = {.main = plan->rest[0]};
-    gemm_rows(kn, &first, nv, parallel, out);
-    gemm_rows(kn, &second, nv, parallel, out);
+  int64_t n, width = (int64_t)nv * con->lanes;
+  if (plan->nrest && rest_size(c, plan, true) > (int64_t)block_rows(kn)) {
+    RowPlan one = {.main = plan->main}; /* as much as a block: on its own */
+    gemm_rows(kn, &one, nv, parallel, out);
+    for (uint32_t i = 0; i < plan->nrest; i++) {
+      one.main = plan->rest[i];
+      gemm_rows(kn, &one, nv, parallel, out);
+    }
     return;
   }
   Sweep sw = {.kn = kn, .plan = plan, .parallel = parallel};

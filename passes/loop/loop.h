@@ -24,7 +24,8 @@ typedef struct LoopCtx {
   PrimFunc *f;
   Map flat;      /* Buffer -> its flat view (Buffer) */
   StmtVec decls; /* DECLs of the flat views, for the top of the body */
-  Map packed;    /* Buffer (parameter) -> Buffer: packed at compile time (pack.c) */
+  Map packed;    /* Buffer (parameter) -> Buffer: packed at compile time (pack_const.c) */
+  Map finite;    /* packed ones (the former) without infinity and NaN -> non-NULL */
   bool failed;
 } LoopCtx;
 

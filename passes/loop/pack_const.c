@@ -6,6 +6,8 @@
  * Where every call passes a constant for the column operand of f's one contraction that reads it.
  * The layout is that of pack.c; its width is the target's, so every variant reads the same data.
  */
+#include <math.h>
+
 #include "ir/op.h"
 #include "ir/ops/attrs.h"
 #include "passes/loop/contraction.h"
@@ -184,6 +186,20 @@ static ConstData *pack_data(PassCtx *pc, const ConstData *d, const Packing *p) {
   return r;
 }
 
+static bool is_finite(const ConstData *d) {
+  bool all = true;
+  if (dtype_eq(d->dtype, DT_F32)) {
+    const float *x = d->bytes;
+    for (size_t i = 0; i < d->size / sizeof *x; i++) all &= isfinite(x[i]) != 0;
+  } else if (dtype_eq(d->dtype, DT_F64)) {
+    const double *x = d->bytes;
+    for (size_t i = 0; i < d->size / sizeof *x; i++) all &= isfinite(x[i]) != 0;
+  } else {
+    all = dtype_is_int(d->dtype);
+  }
+  return all;
+}
+
 /* Node that replaces constant `old`, in place at its use. */
 static Node *packed_node(PassCtx *pc, Node *call, const Node *old, const Packing *p, Map *done) {
   ConstData *d = map_getp(done, old->data);
@@ -218,18 +234,20 @@ void pack_constants(LoopCtx *lc) {
     Packing p;
     if (!g.contraction || !plan_packing(&s, &g, &k.calls, &p)) continue;
     Map done;
+    bool finite = true;
     map_init(&done, lc->tmp);
     for (uint32_t c = 0; c < k.calls.n; c++) {
-      Node *call = k.calls.at[c];
-      node_set_in(call, 1 + p.param, packed_node(pc, call, node_in(call, 1 + p.param), &p, &done));
+      Node *call = k.calls.at[c], *old = node_in(call, 1 + p.param);
+      finite = finite && is_finite(old->data);
+      node_set_in(call, 1 + p.param, packed_node(pc, call, old, &p, &done));
     }
     int64_t panels = (p.n + p.width - 1) / p.width;
-    Attr *dims[4];
-    int64_t v[] = {p.param, panels, p.total, p.width};
-    for (int d = 0; d < 4; d++) dims[d] = (Attr *)attr_int(lc->a, v[d]);
+    Attr *dims[5];
+    int64_t v[] = {p.param, panels, p.total, p.width, finite};
+    for (int d = 0; d < 5; d++) dims[d] = (Attr *)attr_int(lc->a, v[d]);
     Attr *one = ARENA_NEW(lc->a, Attr);
     one->kind = ATTR_LIST;
-    one->n = 4;
+    one->n = 5;
     one->items = arena_dup(lc->a, dims, sizeof dims);
     list[n++] = one;
   }
@@ -252,6 +270,7 @@ void packed_open(LoopCtx *lc) {
     Buffer *b = buffer_create(c, old->name, old->dtype, shape, 3, "global");
     b->span = old->span;
     map_setp(&lc->packed, old, b);
+    if (one->items[4]->i) map_setp(&lc->finite, old, b);
   }
 }
 

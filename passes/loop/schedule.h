@@ -104,7 +104,7 @@ bool stage_is_contraction(Sched *s, const Stage *st);
  * nothing was emitted. */
 bool contraction_emit(Sched *s, Group *g, const Stage *before, StmtVec *out);
 /* Whether contraction_emit can take `before` in. */
-bool contraction_takes_in(Sched *s, const Group *g, const Stage *before);
+bool contraction_takes_in(Sched *s, Group *g, const Stage *before);
 
 /* ---- dots.c ---- */
 /* A contraction of few rows with a transposed operand, or both forms behind a test of the number of

@@ -58,16 +58,21 @@ static bool find_slice(Sched *s, const Stage *before, const Contraction *con, Sl
   return true;
 }
 
-bool sink_fits(Sched *s, const Stage *before, const Contraction *con) {
-  Slice sl;
-  if (before->red != RED_NONE || !before->covers || !vec_possible(before->value) ||
-      !map_hasp(&s->local, before->out) || map_hasp(&s->outside, before->out))
+bool sink_is_private(Sched *s, const Stage *before, const Stage *reader) {
+  if (before->red != RED_NONE || !before->covers || !map_hasp(&s->local, before->out) ||
+      map_hasp(&s->outside, before->out))
     return false;
   for (uint32_t i = 0; i < s->items.n; i++) {
     const Stage *st = s->items.at[i].stage;
-    if (st && st != con->st && stage_reads(st, before->out)) return false;
+    if (st && st != reader && stage_reads(st, before->out)) return false;
   }
-  return find_slice(s, before, con, &sl);
+  return true;
+}
+
+bool sink_fits(Sched *s, const Stage *before, const Contraction *con) {
+  Slice sl;
+  return vec_possible(before->value) && sink_is_private(s, before, con->st) &&
+         find_slice(s, before, con, &sl);
 }
 
 /* A dimension of the slice, and an axis over it. */

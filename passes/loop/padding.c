@@ -1,0 +1,203 @@
+/* Padding that a contraction leaves out.
+ *
+ *   before: P[c, y, x] = if_then_else(1 <= y and y < 8 and 1 <= x and x < 8, X[c, y - 1, x - 1], 0)
+ *           C[n, y, x] += P[c, y + i, x + j] * B[c, i, j, n]
+ *   after:  C[n, y, x] += X[c, y + i - 1, x + j - 1] * B[c, i, j, n],
+ *           only where 1 <= y + i < 8 and 1 <= x + j < 8
+ *
+ * The copy goes, and so do the products with zeros: of a 3 x 3 window on 7 x 7 elements they are
+ * 18 %. Each bound ties one row axis to one axis of k. Where the row axis is the one in tiles, a
+ * tile at the border has its own code, whose steps of k leave out the rows that have no such term;
+ * a row axis that is a loop around bounds the loop over k. Zero times infinity is no zero: B has to
+ * be constant and finite, or of integers.
+ */
+#include "passes/loop/contraction.h"
+
+#define MAX_STATIC 16 /* steps of an axis of k that are emitted one by one */
+#define NO_BOUND (INT64_MAX / 4)
+
+static int64_t floor_div(int64_t a, int64_t k) {
+  return a / k - (a % k < 0);
+}
+
+/* ---- what the border is ---- */
+
+/* f * axis + r < 0 narrows the axis's range. */
+static void narrow(Inside *r, int64_t f, int64_t rest) {
+  if (f > 0) {
+    int64_t end = -floor_div(rest, f); /* axis < ceil(-rest / f) */
+    if (end < r->hi) r->hi = end;
+  } else {
+    int64_t first = floor_div(rest, -f) + 1;
+    if (first > r->lo) r->lo = first;
+  }
+}
+
+/* Collects what the comparisons say about single axes; false when there is anything else. */
+static bool find_ranges(Context *c, const Stage *p, const Expr *cond, Inside *ranges) {
+  if (cond->kind == EXPR_AND)
+    return find_ranges(c, p, cond->arg[0], ranges) && find_ranges(c, p, cond->arg[1], ranges);
+  bool less = cond->kind == EXPR_LT || cond->kind == EXPR_LE,
+       more = cond->kind == EXPR_GT || cond->kind == EXPR_GE;
+  if ((!less && !more) || !dtype_is_int(cond->arg[0]->dtype)) return false;
+  const Dim *d = dim_sub(c, expr_dim(c, cond->arg[0]), expr_dim(c, cond->arg[1])), *coef, *rest;
+  if (more) d = dim_scale(c, d, -1);
+  if (cond->kind == EXPR_LE || cond->kind == EXPR_GE) d = dim_sub(c, d, dim_const(c, 1));
+  for (uint32_t i = 0; i < p->naxes; i++) {
+    int64_t f, r;
+    if (!dim_uses_var(d, p->axes[i].var)) continue;
+    if (!dim_linear(c, d, p->axes[i].var, &coef, &rest) || !dim_is_const(coef, &f) ||
+        !dim_is_const(rest, &r))
+      return false;
+    narrow(&ranges[i], f, r);
+    return true;
+  }
+  return false;
+}
+
+static bool is_zero(const Expr *e) {
+  return e->kind == EXPR_FLOAT ? e->f == 0 : expr_is_int(e, 0);
+}
+
+typedef struct {
+  Sched *s;
+  const Stage *p;     /* what pads */
+  const Expr *copied; /* what it copies, at its axes */
+  const Expr *load;   /* found: the load of its result */
+} Replace;
+static const Expr *replace_load(Context *c, const Expr *e, void *ctx) {
+  Replace *r = ctx;
+  if (e->kind != EXPR_LOAD || e->buf != r->p->out) return e;
+  r->load = e;
+  Map m;
+  map_init(&m, r->s->tmp);
+  for (uint32_t j = 0; j < r->p->naxes; j++) map_setp(&m, r->p->axes[j].var, (void *)i64(c, 0));
+  for (uint32_t d = 0; d < e->n; d++)
+    if (r->p->oaxis[d] >= 0) map_setp(&m, r->p->axes[r->p->oaxis[d]].var, (void *)e->arg[d]);
+  return subst_vars(c, &m, r->copied);
+}
+
+bool padding_open(Sched *s, const Group *g, const Stage *before, Padding *p) {
+  Context *c = s->c;
+  const Stage *st = g->stages[0];
+  const Expr *v = before->value;
+  Inside ranges[MAX_AXES];
+  if (v->kind != EXPR_CALL || v->intrin != INTRIN_if_then_else || !is_zero(v->arg[2]) ||
+      v->arg[1]->kind != EXPR_LOAD || v->arg[1]->has_pred)
+    return false;
+  for (uint32_t i = 0; i < before->naxes; i++) ranges[i] = (Inside){NULL, -NO_BOUND, NO_BOUND};
+  if (!find_ranges(c, before, v->arg[0], ranges)) return false;
+  Replace r = {s, before, v->arg[1], NULL};
+  const Expr *value = expr_rewrite(c, st->value, replace_load, &r);
+  if (!r.load) return false;
+  *p = (Padding){.group = *g};
+  for (uint32_t d = 0; d < r.load->n; d++) {
+    int32_t ax = before->oaxis[d];
+    if (ax < 0 || (ranges[ax].lo == -NO_BOUND && ranges[ax].hi == NO_BOUND)) continue;
+    if (p->n == MAX_BOUNDS) return false;
+    ranges[ax].at = expr_dim(c, r.load->arg[d]);
+    p->inside[p->n++] = ranges[ax];
+  }
+  Stage *bare = ARENA_NEW(s->tmp, Stage);
+  *bare = *st;
+  bare->value = stage_simplify(s, st, value);
+  p->group.stages = arena_dup(s->tmp, g->stages, g->n * sizeof *g->stages);
+  p->group.stages[0] = bare;
+  return true;
+}
+
+/* ---- what it means for the loops ---- */
+
+/* Takes the one axis of axes[0..n) out of *d. *step 0: none of them is there. */
+static bool take_axis(Context *c, const Axis *axes, uint32_t n, const Dim **d, uint32_t *index,
+                      int64_t *step) {
+  *step = 0;
+  for (uint32_t i = 0; i < n; i++) {
+    const Dim *coef, *rest;
+    int64_t v;
+    if (!dim_uses_var(*d, axes[i].var)) continue;
+    if (*step || !dim_linear(c, *d, axes[i].var, &coef, &rest) || !dim_is_const(coef, &v) || v <= 0)
+      return false;
+    *d = rest;
+    *index = i;
+    *step = v;
+  }
+  return true;
+}
+
+/* Whether the bound holds for all rows and all k anyway. */
+static bool is_always(Context *c, const Bound *b, const Axis *row, const Axis *k) {
+  int64_t rows, steps;
+  return expr_const_int(c, row->extent, &rows) && expr_const_int(c, k->extent, &steps) &&
+         b->lo <= 0 && (rows - 1) * b->row_step + (steps - 1) * b->k_step < b->hi;
+}
+
+/* The range of an index as a bound of one row axis and one axis of k. */
+static bool add_bound(Sched *s, const Inside *in, Contraction *con) {
+  Context *c = s->c;
+  const Dim *d = in->at;
+  Bound b = {0};
+  uint32_t row = 0;
+  int64_t rest, size;
+  Map zero; /* axes of a single step */
+  map_init(&zero, s->tmp);
+  for (uint32_t i = 0; i < con->st->naxes; i++)
+    if (axis_is_unit(&con->st->axes[i])) map_setp(&zero, con->st->axes[i].var, (void *)i64(c, 0));
+  d = dim_subst(c, d, &zero);
+  b.tiled = con->m.var && dim_uses_var(d, con->m.var);
+  const Axis *rows = b.tiled ? &con->m : con->rows;
+  if (!take_axis(c, rows, b.tiled ? 1 : con->nrows, &d, &row, &b.row_step) || !b.row_step ||
+      !take_axis(c, con->k, con->nk, &d, &b.k, &b.k_step) || !b.k_step || !dim_is_const(d, &rest))
+    return false;
+  const Axis *k = &con->k[b.k];
+  b.row = rows[row].var;
+  b.lo = in->lo - rest;
+  b.hi = in->hi - rest;
+  if (is_always(c, &b, &rows[row], k)) return true;
+  if (b.tiled && (!expr_const_int(c, con->m.extent, &size) || size <= 0 ||
+                  !expr_const_int(c, k->extent, &size) || size > MAX_STATIC))
+    return false;
+  for (uint32_t i = 0; i < con->nbounds; i++)
+    if (con->bounds[i].k == b.k) return false;
+  con->bounds[con->nbounds++] = b;
+  return true;
+}
+
+bool padding_bind(Sched *s, const Padding *p, Contraction *con) {
+  const Buffer *b = factor_load(con->b)->buf;
+  bool finite = dtype_is_int(con->d) || map_hasp(&s->lc->finite, b);
+  if (!finite || con->b_rows || con->b_outer) return false;
+  for (uint32_t i = 0; i < p->n; i++)
+    if (!add_bound(s, &p->inside[i], con)) return false;
+  return true;
+}
+
+const Bound *bound_of(const Contraction *con, uint32_t k) {
+  for (uint32_t i = 0; i < con->nbounds; i++)
+    if (con->bounds[i].k == k) return &con->bounds[i];
+  return NULL;
+}
+
+/* The first row, or step of k, at which a step of the other kind is `at` or more. */
+static int64_t first_row(const Bound *b, int64_t at, int64_t k) {
+  return -floor_div(b->k_step * k - at, b->row_step);
+}
+
+void bound_rows(const Bound *b, int64_t k, int64_t *from, int64_t *to) {
+  int64_t lo = first_row(b, b->lo, k), hi = first_row(b, b->hi, k);
+  if (lo > *from) *from = lo;
+  if (hi < *to) *to = hi;
+}
+
+void bound_steps(Context *c, const Bound *b, const Expr *row, const Expr *extent,
+                 const Expr **first, const Expr **count) {
+  const Expr *at[2];
+  int64_t limit[] = {b->lo, b->hi};
+  for (int i = 0; i < 2; i++) {
+    const Expr *left = expr_sub(c, i64(c, limit[i]), expr_mul(c, row, i64(c, b->row_step)));
+    at[i] = b->k_step == 1 ? left : expr_ceildiv(c, left, b->k_step);
+  }
+  *first = expr_simplify(c, expr_max(c, at[0], i64(c, 0)));
+  const Expr *end = expr_min(c, at[1], extent);
+  *count = expr_simplify(c, expr_max(c, expr_sub(c, end, *first), i64(c, 0)));
+}
