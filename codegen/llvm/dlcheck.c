@@ -325,18 +325,123 @@ static void overlap_helper(Helper *h) {
   LLVMDisposeBuilder(b);
 }
 
-LLVMValueRef dl_check_overlap(Cg *cg, LLVMBuilderRef b, LLVMValueRef x, LLVMValueRef y,
-                              const char *function, const char *xname, const char *yrole,
-                              const char *yname) {
+/* The name in entry i of an array of value descriptions (entry.c). */
+static LLVMValueRef name_at(Helper *h, LLVMValueRef infos, LLVMValueRef i) {
+  LLVMValueRef at = LLVMBuildInBoundsGEP2(h->b, dl_info_type(h->cg), infos, &i, 1, "");
+  return LLVMBuildLoad2(h->b, h->cg->ptr, at, "");
+}
+
+static LLVMValueRef pointer_at(Helper *h, LLVMValueRef array, LLVMValueRef i) {
+  LLVMValueRef at = LLVMBuildInBoundsGEP2(h->b, h->cg->ptr, array, &i, 1, "");
+  return LLVMBuildLoad2(h->b, h->cg->ptr, at, "");
+}
+
+/* Goes on in a new block if cond holds, else in `otherwise`. */
+static void only_if(Helper *h, LLVMValueRef cond, LLVMBasicBlockRef otherwise) {
+  LLVMBasicBlockRef yes = helper_block(h);
+  LLVMBuildCondBr(h->b, cond, yes, otherwise);
+  LLVMPositionBuilderAtEnd(h->b, yes);
+}
+
+/* Returns the status of the pair when it is one, goes on in `next`. */
+static void check_pair(Helper *h, LLVMValueRef const *args, LLVMBasicBlockRef next) {
+  Helper pair = {.cg = h->cg};
+  overlap_helper(&pair);
+  LLVMValueRef status =
+      LLVMBuildCall2(h->b, pair.type, pair.fn, (LLVMValueRef *)(uintptr_t)args, 6, "");
+  only_if(h, icmp(h, LLVMIntNE, status, cg_i32(h->cg, 0)), next);
+  LLVMBuildRet(h->b, status);
+  LLVMPositionBuilderAtEnd(h->b, next);
+}
+
+/* (function, outs, their number, their infos, args, their number, their infos, in_place) */
+static void overlaps_helper(Helper *h) {
+  Cg *cg = h->cg;
+  LLVMTypeRef types[8] = {cg->ptr, cg->ptr, cg->i32, cg->ptr, cg->ptr, cg->i32, cg->ptr, cg->ptr};
+  if (!helper_begin(h, cg, "rx.check_overlaps", cg->i32, types, 8)) return;
+  LLVMBuilderRef b = h->b;
+  LLVMValueRef p[8], null = LLVMConstNull(cg->ptr);
+  for (unsigned i = 0; i < 8; i++) p[i] = LLVMGetParam(h->fn, i);
+  HelperLoop each = loop_open(h, p[2]);
+  LLVMBasicBlockRef next_out = helper_block(h), next_arg = helper_block(h);
+  LLVMBasicBlockRef next_before = helper_block(h);
+  LLVMValueRef out = pointer_at(h, p[1], each.i);
+  only_if(h, icmp(h, LLVMIntNE, dl_load(cg, b, out, DL_DATA, cg->ptr), null), next_out);
+  LLVMValueRef name = name_at(h, p[3], each.i);
+  LLVMValueRef at = LLVMBuildInBoundsGEP2(b, cg->i32, p[7], &each.i, 1, "");
+  LLVMValueRef own = LLVMBuildSExt(b, LLVMBuildLoad2(b, cg->i32, at, ""), cg->i64, "");
+  HelperLoop in = loop_open(h, p[5]);
+  LLVMValueRef arg = pointer_at(h, p[4], in.i);
+  LLVMValueRef other =
+      LLVMBuildOr(b, icmp(h, LLVMIntNE, in.i, own),
+                  icmp(h, LLVMIntNE, dl_data(cg, b, out), dl_data(cg, b, arg)), "");
+  only_if(h, other, next_arg);
+  LLVMValueRef pair[6] = {out, arg, p[0], name, cg_string(cg, "argument"), name_at(h, p[6], in.i)};
+  check_pair(h, pair, next_arg);
+  loop_close(h, &in);
+  in = loop_open(h, LLVMBuildTrunc(b, each.i, cg->i32, ""));
+  LLVMValueRef before = pointer_at(h, p[1], in.i);
+  only_if(h, icmp(h, LLVMIntNE, dl_load(cg, b, before, DL_DATA, cg->ptr), null), next_before);
+  pair[1] = before;
+  pair[4] = cg_string(cg, "output");
+  pair[5] = name_at(h, p[3], in.i);
+  check_pair(h, pair, next_before);
+  loop_close(h, &in);
+  LLVMBuildBr(b, next_out);
+  LLVMPositionBuilderAtEnd(b, next_out);
+  loop_close(h, &each);
+  LLVMBuildRet(b, cg_i32(cg, 0));
+  LLVMDisposeBuilder(b);
+}
+
+LLVMValueRef dl_check_overlaps(Cg *cg, LLVMBuilderRef b, const char *function, DlValues outs,
+                               DlValues args, LLVMValueRef in_place) {
   Helper h = {.cg = cg};
-  overlap_helper(&h);
-  LLVMValueRef args[6] = {x,
-                          y,
-                          cg_string(cg, function),
-                          cg_string(cg, xname),
-                          cg_string(cg, yrole),
-                          cg_string(cg, yname)};
-  return LLVMBuildCall2(b, h.type, h.fn, args, 6, "");
+  overlaps_helper(&h);
+  LLVMValueRef a[8] = {cg_string(cg, function),
+                       outs.tensors,
+                       cg_i32(cg, (int32_t)outs.n),
+                       outs.infos,
+                       args.tensors,
+                       cg_i32(cg, (int32_t)args.n),
+                       args.infos,
+                       in_place};
+  return LLVMBuildCall2(b, h.type, h.fn, a, 8, "");
+}
+
+/* (outs, their number, flags) */
+static void free_helper(Helper *h) {
+  Cg *cg = h->cg;
+  LLVMTypeRef types[3] = {cg->ptr, cg->i32, cg->ptr};
+  if (!helper_begin(h, cg, "rx.free_outputs", cg->void_t, types, 3)) return;
+  LLVMBuilderRef b = h->b;
+  HelperLoop l = loop_open(h, LLVMGetParam(h->fn, 1));
+  LLVMBasicBlockRef next = helper_block(h);
+  LLVMValueRef out = pointer_at(h, LLVMGetParam(h->fn, 0), l.i);
+  LLVMValueRef at = LLVMBuildInBoundsGEP2(b, cg->i8, LLVMGetParam(h->fn, 2), &l.i, 1, "");
+  LLVMValueRef flag = LLVMBuildLoad2(b, cg->i8, at, "");
+  only_if(h, icmp(h, LLVMIntNE, flag, LLVMConstNull(cg->i8)), next);
+  LLVMValueRef data = dl_load(cg, b, out, DL_DATA, cg->ptr);
+  LLVMTypeRef t = cg_fn_type(cg->void_t, &cg->ptr, 1, false);
+  LLVMBuildCall2(b, t, cg_extern(cg, "rx_free", t), &data, 1, "");
+  LLVMSetAlignment(LLVMBuildStore(b, LLVMConstNull(cg->ptr), dl_field(cg, b, out, DL_DATA)), 4);
+  LLVMBuildBr(b, next);
+  LLVMPositionBuilderAtEnd(b, next);
+  loop_close(h, &l);
+  LLVMBuildRetVoid(b);
+  LLVMDisposeBuilder(b);
+}
+
+void dl_free_outputs(Cg *cg, LLVMBuilderRef b, DlValues outs, LLVMValueRef flags) {
+  Helper h = {.cg = cg};
+  free_helper(&h);
+  LLVMValueRef a[3] = {outs.tensors, cg_i32(cg, (int32_t)outs.n), flags};
+  LLVMBuildCall2(b, h.type, h.fn, a, 3, "");
+}
+
+LLVMTypeRef dl_info_type(Cg *cg) {
+  LLVMTypeRef f[5] = {cg->ptr, cg->i32, cg->i32, cg->i32, cg->ptr};
+  return LLVMStructTypeInContext(cg->lc, f, 5, false);
 }
 
 /* ---- without the runtime library ---- */

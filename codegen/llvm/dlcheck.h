@@ -32,10 +32,19 @@ LLVMValueRef dl_check_dims(Cg *cg, LLVMBuilderRef b, LLVMValueRef t, LLVMValueRe
                            const char *name);
 /* i64: elements * elem_bytes; the tensor was checked. */
 LLVMValueRef dl_bytes(Cg *cg, LLVMBuilderRef b, LLVMValueRef t);
-/* i32 status. */
-LLVMValueRef dl_check_overlap(Cg *cg, LLVMBuilderRef b, LLVMValueRef x, LLVMValueRef y,
-                              const char *function, const char *xname, const char *yrole,
-                              const char *yname);
+/* What is known of one value: {name, kind, ndim, dtype word, texts of its dims}, rx_value_info. */
+LLVMTypeRef dl_info_type(Cg *cg);
+/* An entry's arguments or outputs: an array of DLTensor*, and one of what is known of them. */
+typedef struct {
+  LLVMValueRef tensors, infos;
+  uint32_t n;
+} DlValues;
+/* i32 status: no output that has data shares memory with an argument or an output before it, but
+ * output i may be exactly argument in_place[i] (i32; -1: none). All were checked by themselves. */
+LLVMValueRef dl_check_overlaps(Cg *cg, LLVMBuilderRef b, const char *function, DlValues outs,
+                               DlValues args, LLVMValueRef in_place);
+/* Frees the data of the outputs whose flag (i8) is set. */
+void dl_free_outputs(Cg *cg, LLVMBuilderRef b, DlValues outs, LLVMValueRef flags);
 /* rx_error, rx_error_buffer and rx_free, weak, for objects without the runtime library. */
 void dl_define_runtime(Cg *cg);
 

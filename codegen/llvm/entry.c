@@ -17,6 +17,7 @@ typedef struct {
   Host *h;
   const char *name;
   LLVMValueRef extents; /* stack array for expected dims */
+  DlValues args, outs;  /* of the DLPack entry */
 } Entry;
 
 static LLVMTypeRef c_value_type(Cg *cg, DType d) {
@@ -121,7 +122,7 @@ static void check_shape_values(Entry *e, const AbiValue *v, LLVMValueRef p, bool
 
 static void plain_entry(Cg *cg, const AbiFunc *f, Host *h, bool with_ws) {
   Fn fn;
-  Entry e = {cg, &fn, f, h, f->func->name, NULL};
+  Entry e = {.cg = cg, .fn = &fn, .f = f, .h = h, .name = f->func->name};
   uint32_t n = 0, k = 0;
   LLVMTypeRef *types = ARENA_ARRAY(cg->arena, LLVMTypeRef, f->nparams + f->ndims + 1);
   for (uint32_t i = 0; i < f->nparams; i++) {
@@ -181,7 +182,7 @@ static void plain_entry(Cg *cg, const AbiFunc *f, Host *h, bool with_ws) {
 
 static void workspace_entry(Cg *cg, const AbiFunc *f, Host *h) {
   Fn fn;
-  Entry e = {cg, &fn, f, h, f->func->name, NULL};
+  Entry e = {.cg = cg, .fn = &fn, .f = f, .h = h, .name = f->func->name};
   const char *name = arena_printf(cg->arena, "%s_workspace", f->symbol);
   LLVMValueRef ll = LLVMAddFunction(cg->mod, name, h->ws_type);
   cg_fn_attrs(cg, ll, &cg->target->variants[0]);
@@ -361,8 +362,8 @@ static uint32_t out_dims(Entry *e, const AbiValue *v, LLVMValueRef *dims) {
   return (uint32_t)v->sinfo->ndim;
 }
 
-/* Checks an output; one without data is only prepared. Gives its "was NULL" flag. */
-static LLVMValueRef prepare_output(Entry *e, uint32_t i, LLVMValueRef t, LLVMValueRef fresh) {
+/* Checks an output; one without data is only prepared, which `fresh` tells. */
+static void prepare_output(Entry *e, uint32_t i, LLVMValueRef t, LLVMValueRef fresh) {
   Fn *fn = e->fn;
   Cg *cg = e->cg;
   const AbiValue *v = &e->f->outs[i];
@@ -383,22 +384,11 @@ static LLVMValueRef prepare_output(Entry *e, uint32_t i, LLVMValueRef t, LLVMVal
     fn_fail_if(fn, LLVMBuildAnd(fn->b, bad, empty, ""), ST_ARGUMENT,
                "%s: output '%s': its shape is NULL", m, 2);
   }
-  return empty;
 }
 
-/* Frees what was allocated for outputs before this one failed. */
-static void free_outputs(Entry *e, LLVMValueRef *t, LLVMValueRef *fresh, uint32_t n) {
-  Fn *fn = e->fn;
-  for (uint32_t i = 0; i < n; i++) {
-    if (e->h->outs[i].dynamic) continue;
-    Branch b = branch_open(fn, LLVMBuildLoad2(fn->b, e->cg->i1, fresh[i], ""));
-    release(e, dl_load(e->cg, fn->b, t[i], DL_DATA, e->cg->ptr));
-    store_field(e, t[i], DL_DATA, LLVMConstNull(e->cg->ptr));
-    branch_close(fn, b);
-  }
-}
-
-static void allocate_output(Entry *e, uint32_t i, LLVMValueRef *t, LLVMValueRef *fresh) {
+/* The flags say which outputs have memory of ours, for the case of a failure. */
+static void allocate_output(Entry *e, uint32_t i, LLVMValueRef *t, LLVMValueRef *fresh,
+                            LLVMValueRef flags) {
   Fn *fn = e->fn;
   Cg *cg = e->cg;
   const AbiValue *v = &e->f->outs[i];
@@ -419,11 +409,13 @@ static void allocate_output(Entry *e, uint32_t i, LLVMValueRef *t, LLVMValueRef 
   LLVMBuildCondBr(fn->b, LLVMBuildICmp(fn->b, LLVMIntEQ, p, LLVMConstNull(cg->ptr), ""), bad, good);
   LLVMPositionBuilderAtEnd(fn->b, bad);
   if (!cg_has_runtime(cg)) cg_message(cg, fn->b, "out of memory", NULL, 0);
-  free_outputs(e, t, fresh, i);
+  dl_free_outputs(cg, fn->b, e->outs, flags);
   fn_return(fn, cg_i32(cg, ST_MEMORY));
   LLVMPositionBuilderAtEnd(fn->b, good);
   describe(e, t[i], dims, (int32_t)n, v->dtype);
   store_field(e, t[i], DL_DATA, p);
+  LLVMValueRef at = cg_i64(cg, i), own = LLVMConstInt(cg->i8, 1, false);
+  LLVMBuildStore(fn->b, own, LLVMBuildInBoundsGEP2(fn->b, cg->i8, flags, &at, 1, ""));
   branch_close(fn, b);
 }
 
@@ -542,28 +534,33 @@ static void bind_output_dims(Entry *e, LLVMValueRef *to) {
   }
 }
 
-/* Is argument i the buffer of output k, changed in place? */
-static bool in_place(const AbiFunc *f, uint32_t i, uint32_t k) {
+/* Per output the argument whose buffer it is, changed in place; -1: none. */
+static LLVMValueRef in_place(Cg *cg, const AbiFunc *f) {
+  LLVMValueRef *at = ARENA_ARRAY(cg->arena, LLVMValueRef, f->nouts + 1);
+  for (uint32_t k = 0; k < f->nouts; k++) at[k] = cg_i32(cg, -1);
   for (uint32_t p = 0; p < f->nparams; p++)
-    if (f->params[p].arg == i && f->params[p].out == k) return true;
-  return false;
+    if (f->params[p].arg != ABI_ABSENT && f->params[p].out != ABI_ABSENT)
+      at[f->params[p].out] = cg_i32(cg, (int32_t)f->params[p].arg);
+  return constant(cg, LLVMConstArray2(cg->i32, at, f->nouts), "in_place");
 }
 
-static void dl_entry(Cg *cg, const AbiFunc *f, Host *h) {
+static void dl_entry(Cg *cg, const AbiFunc *f, Host *h, LLVMValueRef arg_infos,
+                     LLVMValueRef out_infos) {
   Fn fn;
-  Entry e = {cg, &fn, f, h, f->func->name, NULL};
+  Entry e = {.cg = cg, .fn = &fn, .f = f, .h = h, .name = f->func->name};
   LLVMTypeRef types[4] = {cg->ptr, cg->i32, cg->ptr, cg->i32};
   const char *name = arena_printf(cg->arena, "%s_dl", f->symbol);
   LLVMValueRef ll = LLVMAddFunction(cg->mod, name, cg_fn_type(cg->i32, types, 4, false));
   cg_fn_attrs(cg, ll, &cg->target->variants[0]);
   host_fn_begin(&fn, cg, ll);
   LLVMValueRef args_p = LLVMGetParam(ll, 0), outs_p = LLVMGetParam(ll, 2);
+  e.args = (DlValues){args_p, arg_infos, f->nargs};
+  e.outs = (DlValues){outs_p, out_infos, f->nouts};
   check_count(&e, args_p, LLVMGetParam(ll, 1), f->nargs, "arguments");
   check_count(&e, outs_p, LLVMGetParam(ll, 3), f->nouts, "outputs");
   LLVMValueRef *ta = ARENA_ARRAY(fn.arena, LLVMValueRef, f->nargs + 1);
   LLVMValueRef *to = ARENA_ARRAY(fn.arena, LLVMValueRef, f->nouts + 1);
   LLVMValueRef *fresh = ARENA_ARRAY(fn.arena, LLVMValueRef, f->nouts + 1);
-  LLVMValueRef *empty = ARENA_ARRAY(fn.arena, LLVMValueRef, f->nouts + 1);
   for (uint32_t i = 0; i < f->nargs; i++) {
     ta[i] = element(&e, args_p, i);
     check_tensor(&e, &f->args[i], "argument", ta[i]);
@@ -586,29 +583,13 @@ static void dl_entry(Cg *cg, const AbiFunc *f, Host *h) {
   LLVMValueRef bytes = workspace_bytes(&e);
   for (uint32_t i = 0; i < f->nouts; i++) {
     fresh[i] = fn_alloca(&fn, cg->i1, 1, 1);
-    empty[i] = prepare_output(&e, i, to[i], fresh[i]);
+    prepare_output(&e, i, to[i], fresh[i]);
   }
-  for (uint32_t i = 0; i < f->nouts; i++) {
-    Branch b = branch_open(&fn, LLVMBuildNot(fn.b, empty[i], ""));
-    for (uint32_t k = 0; k < f->nargs; k++) {
-      Branch other;
-      bool same = in_place(f, k, i);
-      /* The same buffer may be given for both. */
-      if (same) {
-        LLVMValueRef out = dl_data(cg, fn.b, to[i]), in = dl_data(cg, fn.b, ta[k]);
-        other = branch_open(&fn, LLVMBuildICmp(fn.b, LLVMIntNE, out, in, ""));
-      }
-      fn_check_status(&fn, dl_check_overlap(cg, fn.b, to[i], ta[k], e.name, f->outs[i].name,
-                                            "argument", f->args[k].name));
-      if (same) branch_close(&fn, other);
-    }
-    for (uint32_t k = 0; k < i; k++) {
-      Branch in = branch_open(&fn, LLVMBuildNot(fn.b, empty[k], ""));
-      fn_check_status(&fn, dl_check_overlap(cg, fn.b, to[i], to[k], e.name, f->outs[i].name,
-                                            "output", f->outs[k].name));
-      branch_close(&fn, in);
-    }
-    branch_close(&fn, b);
+  LLVMValueRef flags = NULL;
+  if (f->nouts) {
+    fn_check_status(&fn, dl_check_overlaps(cg, fn.b, e.name, e.outs, e.args, in_place(cg, f)));
+    flags = fn_alloca(&fn, cg->i8, f->nouts, 1);
+    LLVMBuildMemSet(fn.b, flags, LLVMConstNull(cg->i8), cg_i64(cg, f->nouts), 1);
   }
   uint32_t k = 0;
   LLVMValueRef *args = ARENA_ARRAY(fn.arena, LLVMValueRef, LLVMCountParamTypes(h->type) + 1);
@@ -619,7 +600,7 @@ static void dl_entry(Cg *cg, const AbiFunc *f, Host *h) {
       args[k++] = slots[i] = fn_alloca(&fn, cg->i64, 1 + (uint64_t)f->outs[i].sinfo->ndim, 8);
       continue;
     }
-    allocate_output(&e, i, to, fresh);
+    allocate_output(&e, i, to, fresh, flags);
     args[k++] = dl_data(cg, fn.b, to[i]);
   }
   LLVMValueRef ws = cg_scratch_push(cg, fn.b, bytes);
@@ -627,7 +608,7 @@ static void dl_entry(Cg *cg, const AbiFunc *f, Host *h) {
   LLVMBuildCondBr(fn.b, LLVMBuildICmp(fn.b, LLVMIntEQ, ws, LLVMConstNull(cg->ptr), ""), bad, good);
   LLVMPositionBuilderAtEnd(fn.b, bad);
   if (!cg_has_runtime(cg)) cg_message(cg, fn.b, "out of memory", NULL, 0);
-  free_outputs(&e, to, fresh, f->nouts);
+  if (flags) dl_free_outputs(cg, fn.b, e.outs, flags);
   fn_return(&fn, cg_i32(cg, ST_MEMORY));
   LLVMPositionBuilderAtEnd(fn.b, good);
   dim_args(&e, args, &k);
@@ -638,7 +619,7 @@ static void dl_entry(Cg *cg, const AbiFunc *f, Host *h) {
   good = fn_block(&fn, "");
   LLVMBuildCondBr(fn.b, LLVMBuildICmp(fn.b, LLVMIntNE, status, cg_i32(cg, 0), ""), bad, good);
   LLVMPositionBuilderAtEnd(fn.b, bad);
-  free_outputs(&e, to, fresh, f->nouts);
+  if (flags) dl_free_outputs(cg, fn.b, e.outs, flags);
   fn_return(&fn, status);
   LLVMPositionBuilderAtEnd(fn.b, good);
   for (uint32_t i = 0; i < f->nouts; i++)
@@ -678,7 +659,7 @@ static LLVMValueRef value_infos(Cg *cg, const AbiValue *v, uint32_t n) {
   return constant(cg, LLVMConstArray2(LLVMTypeOf(at[0]), at, n), "info.values");
 }
 
-static void info_entry(Cg *cg, const AbiFunc *f) {
+static void info_entry(Cg *cg, const AbiFunc *f, LLVMValueRef args, LLVMValueRef outs) {
   LLVMValueRef dims = LLVMConstNull(cg->ptr);
   if (f->ndims) {
     LLVMValueRef *at = ARENA_ARRAY(cg->arena, LLVMValueRef, f->ndims);
@@ -689,8 +670,8 @@ static void info_entry(Cg *cg, const AbiFunc *f) {
                        cg_string(cg, abi_signature(cg->arena, f)),
                        cg_i32(cg, (int32_t)f->nargs),
                        cg_i32(cg, (int32_t)f->nouts),
-                       value_infos(cg, f->args, f->nargs),
-                       value_infos(cg, f->outs, f->nouts),
+                       args,
+                       outs,
                        cg_i32(cg, (int32_t)f->ndims),
                        dims,
                        cg_i32(cg, f->plain)};
@@ -720,8 +701,10 @@ void entry_emit_all(Cg *cg) {
       plain_entry(cg, f, h, true);
       workspace_entry(cg, f, h);
     }
-    dl_entry(cg, f, h);
-    info_entry(cg, f);
+    LLVMValueRef args = value_infos(cg, f->args, f->nargs);
+    LLVMValueRef outs = value_infos(cg, f->outs, f->nouts);
+    dl_entry(cg, f, h, args, outs);
+    info_entry(cg, f, args, outs);
   }
   if (!cg_has_runtime(cg) && !cg->failed) dl_define_runtime(cg);
 }
