@@ -3,6 +3,13 @@
 #   make             builds both; needs no network and no root
 #   make check       installs what is missing (as root), builds, runs all tests
 #   make asan check  the same with AddressSanitizer and UBSan, in build-asan/
+#   make bench       installs other compilers and libraries, times them and ours (tests/bench)
+#   make counts      compares instruction counts with the stored ones (counts-bless: stores them)
+#   make demo        compiles a trained network, links it into a C program, runs it
+#   make fuzz        random programs and mutated scripts, for SECONDS from SEED
+#   make peers       parser and printer against TVM's wheel; peers-values: values
+#   make layers headers tidy format format-check    checks of the sources
+#   make install     to PREFIX (/usr/local), below DESTDIR
 #
 # Every *.c below ir/ frontend/ passes/ codegen/ is part of the compiler, every *.c directly in
 # runtime/ of the runtime library; nothing needs to be listed here.
@@ -14,8 +21,9 @@ MAKEFLAGS += --no-builtin-rules
 # Debian packages: what a build needs, what only the tests need, what only `make bench` needs.
 BUILD_DEPS := gcc libc6-dev binutils make bison re2c llvm-22-dev lld-22 libstdc++-12-dev \
               zlib1g-dev libzstd-dev libcjson-dev libzip-dev libpthreadpool-dev libffi-dev
-TEST_DEPS  := g++ llvm-22-tools libcmocka-dev libdlpack-dev python3 python3-numpy python3-psutil qemu-user
-BENCH_DEPS := libopenblas-dev
+TEST_DEPS  := g++ llvm-22-tools libcmocka-dev libdlpack-dev python3 python3-numpy python3-psutil qemu-user \
+              valgrind
+BENCH_DEPS := libopenblas-dev libdnnl-dev python3-venv python3-numpy
 DEPS       := $(BUILD_DEPS) $(TEST_DEPS)
 
 VERSION    := 0.1.0
@@ -82,15 +90,17 @@ RT_LIBS    := $(BUILD)/librelaxrt.a $(BUILD)/librelaxrt.so
 RT_LINK    := $(if $(SAN),$(BUILD)/san/librelaxrt.a,$(BUILD)/librelaxrt.a)
 SAN_RT_OBJS := $(if $(SAN),$(RT_SRCS:%.c=$(BUILD)/obj/san/%.o))
 
-.PHONY: all asan deps bench-deps check run-tests units demo bench peers layers headers tidy format \
-        format-check clean install install-files fuzz readme peers-values
+.PHONY: all help asan deps bench-deps check run-tests units demo bench counts counts-bless peers \
+        peers-values layers headers tidy format format-check clean install install-files fuzz readme
 all: $(if $(wildcard frontend/main.c),$(BUILD)/relaxc) $(RT_LIBS) $(RT_LINK)
+help:
+	@sed -n 's/^#   //p' Makefile
 asan: $(if $(filter check demo fuzz,$(MAKECMDGOALS)),,all)
 
 # --- configuration: llvm-config is asked once ----------------------------------------------------
 # Goals that build through a second make, once the packages are there, must not ask for it.
-INDIRECT := deps bench-deps clean check demo bench fuzz format format-check layers run-tests \
-            install-files $(if $(filter check demo fuzz,$(MAKECMDGOALS)),asan)
+INDIRECT := help deps bench-deps clean check demo bench counts counts-bless fuzz format format-check \
+            layers run-tests install-files $(if $(filter check demo fuzz,$(MAKECMDGOALS)),asan)
 ifneq ($(filter-out $(INDIRECT),$(or $(MAKECMDGOALS),all)),)
 include $(BUILD)/config.mk
 endif
@@ -162,13 +172,14 @@ MISSING = $(shell dpkg-query -W -f '$${Package} $${db:Status-Status}\n' $(1) 2>/
             awk '$$2 == "installed" { have[$$1] = 1 } END { n = split("$(1)", want, " "); \
             for (i = 1; i <= n; i++) if (!have[want[i]]) print want[i] }')
 
-# Installs the packages that are missing; a machine that is not Debian is left alone.
+# Installs the packages that are missing; a machine that is not Debian is left alone. With a second
+# argument it is no failure that they can't be.
 define install_packages
 	@missing="$(strip $(call MISSING,$(1)))"; \
 	if [ -n "$$missing" ] && ! command -v apt-get >/dev/null; then \
 	  echo "not a Debian system: please install what corresponds to: $$missing"; \
 	elif [ -n "$$missing" ] && [ "$$(id -u)" != 0 ]; then \
-	  echo "missing packages; as root: apt-get install $$missing"; exit 1; \
+	  echo "missing packages; as root: apt-get install $$missing"; $(if $(2),,exit 1;) \
 	elif [ -n "$$missing" ]; then \
 	  export DEBIAN_FRONTEND=noninteractive; \
 	  apt-get update -qq </dev/null && \
@@ -179,8 +190,9 @@ endef
 deps:
 	$(call install_packages,$(DEPS))
 
-bench-deps: deps
-	$(call install_packages,$(BENCH_DEPS))
+bench-deps:
+	$(call install_packages,$(BUILD_DEPS))
+	$(call install_packages,$(BENCH_DEPS),optional)
 
 # lit tests and cmocka units; T=path limits the lit tests. Ends with "N passed, N failed".
 check: deps
@@ -196,10 +208,17 @@ demo: deps
 	@$(MAKE) --no-print-directory -s -C samples/digits RELAXC=$(abspath $(BUILD)/relaxc) \
 	  RT=$(abspath $(BUILD)) OUT=$(abspath $(BUILD))/samples/digits demo
 
+# Beside ONNX Runtime, OpenVINO, oneDNN and OpenBLAS; T: rows, OPTIONS: see tests/bench/README.md.
 bench: bench-deps
 	@$(MAKE) --no-print-directory -s BUILD=$(BUILD) all
-	@$(MAKE) --no-print-directory -s -C tests/bench RELAXC=$(abspath $(BUILD)/relaxc) \
-	  RT=$(abspath $(BUILD)) OUT=$(abspath $(BUILD))/bench
+	@$(BENCH_MAKE) bench
+
+# Instruction counts of kernels and of the compiler against the stored ones.
+counts counts-bless: deps
+	@$(MAKE) --no-print-directory -s BUILD=$(BUILD) all
+	@$(BENCH_MAKE) $@
+BENCH_MAKE = $(MAKE) --no-print-directory -s -C tests/bench RELAXC=$(abspath $(BUILD)/relaxc) \
+             OUT=$(abspath $(BUILD))/bench PYTHON=$(PYTHON) LLVM_CONFIG=$(LLVM_CONFIG)
 
 # Against TVM's wheel from PyPI, over the scripts of tests and samples or in T; no part of check.
 peers: all
@@ -247,7 +266,7 @@ tidy: $(GEN_HDRS)
 	  --checks='-*,bugprone-*,clang-analyzer-*,-bugprone-easily-swappable-parameters,-bugprone-narrowing-conversions,-bugprone-reserved-identifier,-clang-analyzer-security.insecureAPI.DeprecatedOrUnsafeBufferHandling' \
 	  $(SRCS) -- $(ALL_CFLAGS)
 
-FORMATTED = $(SRCS) $(HEADERS) $(RT_SRCS) $(UNIT_SRCS)
+FORMATTED = $(SRCS) $(HEADERS) $(RT_SRCS) $(UNIT_SRCS) $(wildcard tests/bench/runner/*.[ch])
 format:
 	$(CLANG_FORMAT) -i $(FORMATTED)
 format-check:

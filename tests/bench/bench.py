@@ -1,0 +1,139 @@
+"""`make bench`: relaxc beside its peers on the table of workloads, and what compiling costs.
+
+    bench.py --relaxc R --runner R --out DIR [--peers A,B] [--threads N] [--sections S,T] [PATTERN...]
+
+PATTERN selects rows, workloads or groups (shell patterns). Results go to DIR/rows.tsv and
+DIR/costs.tsv (sections that were not run keep theirs), tables and plot of them to DIR/report.md and
+DIR/rows.svg. README.md says how to read them.
+"""
+import argparse
+import os
+import subprocess
+import sys
+import time
+
+import costs
+import peers as peer_table
+import report
+import workloads
+
+SECTIONS = {"rows": "times of all rows, first calls, results compared",
+            "costs": "compile time, size, memory, process start"}
+
+
+def run(command, **options):
+    return subprocess.run(command, check=True, capture_output=True, text=True, **options).stdout
+
+
+class Bench:
+    """The folders and programs of one run."""
+
+    def __init__(self, options):
+        self.options = options
+        self.relaxc, self.runner = os.path.abspath(options.relaxc), os.path.abspath(options.runner)
+        self.out = os.path.abspath(options.out)
+        self.models = os.path.join(self.out, "models")
+        os.makedirs(self.models, exist_ok=True)
+        self.peers, self.missing = peer_table.find(options.peers.split(","))
+        self.timed = options.under.split() + [self.runner]  # what times anything
+        self.environment = {k: v for k, v in os.environ.items() if not k.startswith("OPENBLAS_")}
+        self.environment["OMP_NUM_THREADS"] = str(options.threads)
+
+    def uses_onnx(self):
+        return any(p.kind in ("onnxruntime", "openvino") for p in self.peers)
+
+    def path(self, w, suffix):
+        return os.path.join(self.models, w.name + suffix)
+
+    def compile(self, w, variant):
+        """Builds the shared library of a workload and returns its path."""
+        target = self.path(w, f".{variant}.so")
+        run([self.relaxc, self.path(w, ".rx"), "--weights", self.path(w, ".npz"), "--prefix=m",
+             "-shared", "-o", target, *peer_table.RELAXC[variant]])
+        return target
+
+    def measure(self, command):
+        """Runs a command; gives what it printed and its milliseconds, those of CPU, its peak KiB."""
+        *printed, last = run([*self.timed, "exec", *command], env=self.environment).splitlines()
+        return printed, [float(x) for x in last.split("\t")]
+
+    def job(self, w, graph):
+        """Compiles a workload and writes its job; returns the job's path."""
+        libraries = {p.name: self.compile(w, p.name) for p in self.peers if p.kind == "relaxc"}
+        path = self.path(w, ".job")
+        peer_table.write_job(path, w, graph, self.peers, libraries, self.models,
+                             self.options.threads, self.options.seconds)
+        return path
+
+    def clean(self, w):
+        """Removes a workload's files, which are hundreds of MB for some."""
+        if not self.options.keep:
+            for name in os.listdir(self.models):
+                if name.split(".")[0] in (w.name, *w.cases):
+                    os.unlink(os.path.join(self.models, name))
+
+
+def cpu_name():
+    with open("/proc/cpuinfo") as f:
+        names = [line.split(":")[1].strip() for line in f if line.startswith(("model name", "CPU part"))]
+    return names[0] if names else "unknown"
+
+
+def versions(bench):
+    revision = run([bench.relaxc, "--version"]).split("\n")[0]
+    return ", ".join([revision] + [f"{p.name} {p.version}" for p in bench.peers if p.version])
+
+
+def time_rows(bench, selected):
+    """The section `rows`; yields lines of rows.tsv."""
+    yield f"# cpu\t{cpu_name()}"
+    yield f"# versions\t{versions(bench)}"
+    yield f"# threads\t{bench.options.threads}"
+    for line in run([*bench.timed, "limits"]).splitlines():
+        yield "# " + line
+    yield "\t".join(report.COLUMNS)
+    begin = time.time()
+    for w in selected:
+        graph = workloads.write(w, bench.models, bench.uses_onnx())
+        try:
+            job = bench.job(w, graph)
+            output = run([*bench.timed, "time", job], env=bench.environment)
+        except subprocess.CalledProcessError as e:  # a peer may crash; the other rows go on
+            print(f"{w.name}: {' '.join(e.cmd[:2])} failed ({e.returncode}): {e.stderr.strip()[-300:]}")
+            continue
+        for line in output.splitlines():
+            row, *fields = line.split("\t")
+            dims = w.cases[row]
+            yield "\t".join([row, w.group, *fields, str(graph.multiply_adds(dims)), str(graph.bytes(dims))])
+        bench.clean(w)
+        print(f"[{time.time() - begin:4.0f} s] {w.name}: {report.brief(output)}", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--relaxc", required=True)
+    parser.add_argument("--runner", required=True)
+    parser.add_argument("--out", required=True)
+    parser.add_argument("--peers", default="relaxc,onnxruntime,openvino,onednn,openblas")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=1.0, help="at most, for a peer and row")
+    parser.add_argument("--under", default="", help='a command to run timed programs with, such as "chrt -f 10"')
+    parser.add_argument("--sections", default=",".join(SECTIONS))
+    parser.add_argument("--keep", action="store_true", help="keep models and libraries")
+    parser.add_argument("pattern", nargs="*")
+    bench = Bench(parser.parse_args())
+    for line in bench.missing:
+        print("missing peer:", line)
+    selected = workloads.select(bench.options.pattern)
+    if not selected:
+        sys.exit("no workload matches")
+    sections = bench.options.sections.split(",")
+    if "rows" in sections:
+        report.save(os.path.join(bench.out, "rows.tsv"), time_rows(bench, selected))
+    if "costs" in sections:
+        report.save(os.path.join(bench.out, "costs.tsv"), costs.measure(bench, bench.options.pattern))
+    print(report.write(bench.out))
+
+
+if __name__ == "__main__":
+    main()
