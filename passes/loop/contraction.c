@@ -201,24 +201,64 @@ static uint32_t tile_regs(const Variant *v) {
   return v->has_fma ? v->vector_regs : v->vector_regs - 4;
 }
 
-/* Rows of the tallest tile with nv vectors. */
-static uint32_t tile_rows(const Variant *v, uint32_t nv) {
-  uint32_t rows = tile_regs(v) > nv + 1 ? (tile_regs(v) - nv - 1) / nv : 0;
-  if (nv == 2) rows = rows & ~1u;
-  return rows > 12 ? 12 : rows ? rows : 1;
+/* Registers of a tile: accumulators, what one step keeps of the shorter side, and one of the other
+ * (gemm.c). With one row the vectors of B are operands in memory. */
+static uint32_t regs_of_tile(const Contraction *con, uint32_t rows, uint32_t nv) {
+  uint32_t kept = con->b_rows || nv < rows ? nv : rows;
+  /* steps of several axes are unrolled, and the loads of one overlap the end of another */
+  uint32_t early = con->nk > 1 && nv > 2;
+  return rows * nv + kept + 1 + early;
 }
 
-/* Vectors per tile for `rows` rows: enough independent chains, no spills. */
-static uint32_t tile_vectors(const Contraction *con, const Variant *v, int64_t rows, Context *c) {
-  uint32_t nv = 2;
-  if (rows > tile_rows(v, 2)) rows = tile_rows(v, 2);
-  while (nv < 8 && rows * nv < v->fma_chains) nv *= 2;
-  /* with one row the vectors of B are operands in memory */
-  while (nv > 1 && rows * nv + (rows > 1 ? nv + 1 : 2) > tile_regs(v)) nv /= 2;
-  int64_t n;
-  if (expr_const_int(c, con->n.extent, &n))
-    while (nv > 1 && (int64_t)(nv / 2 * con->lanes) >= n) nv /= 2;
-  return nv;
+/* Rows of the tallest tile with nv vectors. */
+static uint32_t tile_rows(const Contraction *con, const Variant *v, uint32_t nv) {
+  uint32_t rows = 1, most = con->b_rows ? B_ROWS : 12;
+  while (rows < most && regs_of_tile(con, rows + 1, nv) <= tile_regs(v)) rows++;
+  return nv == 2 && rows > 1 ? rows & ~1u : rows;
+}
+
+/* Vectors of a tall tile: as wide as a panel, where enough rows fit. */
+static uint32_t tall_vectors(const Kernel *kn) {
+  const Contraction *con = kn->con;
+  const Variant *v = kn->em->s->v;
+  uint32_t nv = kn->src.width / con->lanes;
+  while (nv > 2 && tile_rows(con, v, nv) < 6) nv /= 2;
+  return nv < 2 ? 2 : nv;
+}
+
+/* Multiply-adds that go by, in vectors, while tiles of `rows` rows and nv vectors do one step for
+ * all `count` vectors of columns: a tile can't be quicker than the chain of its additions. */
+static int64_t step_cost(const Variant *v, uint32_t rows, uint32_t nv, int64_t count) {
+  int64_t tile = rows * nv, rest = rows * (count % nv), chains = v->fma_chains;
+  int64_t cost = count / nv * (tile < chains ? chains : tile);
+  return cost + (rest == 0 ? 0 : rest < chains ? chains : rest);
+}
+
+/* Vectors per tile for n segments (symbolic rows: as if one tile): enough independent chains, no
+ * spills. Another number than a tall tile's has to gain something. *least: the cost then. */
+static uint32_t tile_vectors(const Kernel *kn, const RowSegment *segs, uint32_t n, int64_t *least) {
+  static const uint8_t order[] = {0, 4, 8, 2, 1, 3, 6, 5}; /* 0: a tall tile's */
+  const Contraction *con = kn->con;
+  Context *c = kn->em->c;
+  const Variant *v = kn->em->s->v;
+  int64_t columns, count = 240; /* unknown: many, no rest */
+  uint32_t best = 1;
+  if (expr_const_int(c, con->n.extent, &columns)) count = (columns + con->lanes - 1) / con->lanes;
+  *least = INT64_MAX;
+  for (uint32_t i = 0; i < sizeof order; i++) {
+    uint32_t nv = order[i] ? order[i] : tall_vectors(kn);
+    int64_t cost = 0, tiles;
+    bool fits = true;
+    for (uint32_t k = 0; k < n; k++) {
+      if (!expr_const_int(c, segs[k].count, &tiles)) tiles = 1;
+      fits &= regs_of_tile(con, segs[k].height, nv) <= tile_regs(v);
+      cost += tiles * step_cost(v, segs[k].height, nv, count);
+    }
+    if (!fits || cost >= *least) continue;
+    best = nv;
+    *least = cost;
+  }
+  return best;
 }
 
 /* Rows [*lo, *hi) have every term. */
@@ -254,20 +294,13 @@ static uint32_t split_rows(Kernel *kn, int64_t m, int64_t start, int64_t count, 
   return n;
 }
 
-static void static_rows(Kernel *kn, int64_t m, bool parallel, StmtVec *out) {
-  Context *c = kn->em->c;
-  const Variant *v = kn->em->s->v;
-  uint32_t nv = tile_vectors(kn->con, v, m, c), n, most = 0;
-  uint32_t max = tile_rows(v, nv);
-  if (kn->con->b_rows && max > B_ROWS) max = B_ROWS;
-  int64_t tiles = (m + max - 1) / max, low = m / tiles, high_count = m % tiles;
-  nv = tile_vectors(kn->con, v, high_count ? low + 1 : low, c);
-  RowSegment *segs = ARENA_ARRAY(kn->em->tmp, RowSegment, tiles);
-  n = split_rows(kn, m, 0, high_count, (uint32_t)low + 1, segs);
-  n += split_rows(kn, m, high_count * (low + 1), tiles - high_count, (uint32_t)low, segs + n);
+/* Tiles of n segments, the smaller ones with the last block of the largest. */
+static void emit_segments(Kernel *kn, const RowSegment *segs, uint32_t n, uint32_t nv,
+                          bool parallel, StmtVec *out) {
+  uint32_t most = 0;
   for (uint32_t i = 1; i < n; i++)
     if (segs[i].count->i > segs[most].count->i) most = i;
-  RowPlan plan = {.main = segs[most]}; /* the smaller parts go with its last block */
+  RowPlan plan = {.main = segs[most]};
   for (uint32_t i = 0; i < n; i++) {
     if (i == most) continue;
     if (plan.nrest == MAX_REST) {
@@ -280,19 +313,35 @@ static void static_rows(Kernel *kn, int64_t m, bool parallel, StmtVec *out) {
   gemm_rows(kn, &plan, nv, parallel, out);
 }
 
+static void static_rows(Kernel *kn, int64_t m, bool parallel, StmtVec *out) {
+  uint32_t max = tile_rows(kn->con, kn->em->s->v, tall_vectors(kn));
+  int64_t tiles = (m + max - 1) / max, low = m / tiles, high_count = m % tiles, all, some, others;
+  RowSegment *segs = ARENA_ARRAY(kn->em->tmp, RowSegment, tiles);
+  uint32_t n = split_rows(kn, m, 0, high_count, (uint32_t)low + 1, segs), rest;
+  RowSegment *flat = segs + n;
+  rest = split_rows(kn, m, high_count * (low + 1), tiles - high_count, (uint32_t)low, flat);
+  uint32_t nv = tile_vectors(kn, segs, n + rest, &all), nv_tall = tile_vectors(kn, segs, n, &some);
+  uint32_t nv_flat = tile_vectors(kn, flat, rest, &others);
+  if (n && some + others <= all - all / 10) { /* each with what suits it; B is read twice */
+    emit_segments(kn, segs, n, nv_tall, parallel, out);
+    emit_segments(kn, flat, rest, nv_flat, parallel, out);
+  } else {
+    emit_segments(kn, segs, n + rest, nv, parallel, out);
+  }
+}
+
 static const Expr *compare(Context *c, ExprKind k, const Expr *e, int64_t v) {
   return expr_binary(c, k, e, i64(c, v));
 }
 
 static void symbolic_rows(Kernel *kn, bool few, bool parallel, StmtVec *out) {
   Context *c = kn->em->c;
-  const Variant *v = kn->em->s->v;
   const Expr *m = kn->con->m.extent;
   Span sp = kn->con->st->span;
-  uint32_t nv = tile_vectors(kn->con, v, 64, c), max = tile_rows(v, nv);
+  uint32_t max = tile_rows(kn->con, kn->em->s->v, tall_vectors(kn));
+  int64_t cost;
   uint32_t step = max > 8 ? 4 : 2, heights[4], n = 0;
   if (few) max = max > 8 ? 8 : max;
-  if (kn->con->b_rows && max > B_ROWS) max = B_ROWS;
   for (uint32_t h = max; h > 0 && n<3; h = h> step ? h - step : 0) heights[n++] = h;
   StmtVec many = {0};
   const Expr *full = expr_simplify(c, expr_floordiv(c, m, i64(c, max)));
@@ -303,8 +352,8 @@ static void symbolic_rows(Kernel *kn, bool few, bool parallel, StmtVec *out) {
     RowPlan small = {
         .main = {i64(c, 0), expr_min(c, m, i64(c, 1)), low_rows, true, false}}; /* m: 0? */
     RowPlan tall = {.main = {i64(c, 0), expr_ceildiv(c, m, max), max, true, false}};
-    gemm_rows(kn, &small, nv, parallel, &low);
-    gemm_rows(kn, &tall, nv, parallel, &high);
+    gemm_rows(kn, &small, tile_vectors(kn, &small.main, 1, &cost), parallel, &low);
+    gemm_rows(kn, &tall, tile_vectors(kn, &tall.main, 1, &cost), parallel, &high);
     vec_push(kn->em->tmp, &many,
              stmt_if(kn->em->a, sp, compare(c, EXPR_LE, m, low_rows), seq_of(kn->em->a, &low),
                      seq_of(kn->em->a, &high)));
@@ -313,7 +362,7 @@ static void symbolic_rows(Kernel *kn, bool few, bool parallel, StmtVec *out) {
     plan.left = expr_simplify(c, expr_sub(c, m, done));
     for (uint32_t i = 0; i < n; i++)
       plan.rest[i] = (RowSegment){done, i64(c, 1), heights[i], true, false};
-    gemm_rows(kn, &plan, nv, parallel, &many);
+    gemm_rows(kn, &plan, tile_vectors(kn, &plan.main, 1, &cost), parallel, &many);
   }
   if (kn->many_rows) {
     for (uint32_t i = 0; i < many.n; i++) vec_push(kn->em->tmp, out, many.at[i]);
@@ -322,7 +371,7 @@ static void symbolic_rows(Kernel *kn, bool few, bool parallel, StmtVec *out) {
   /* one row: more columns at a time */
   StmtVec one = {0};
   RowPlan row = {.main = {i64(c, 0), i64(c, 1), 1, false, false}};
-  gemm_rows(kn, &row, tile_vectors(kn->con, v, 1, c), parallel, &one);
+  gemm_rows(kn, &row, tile_vectors(kn, &row.main, 1, &cost), parallel, &one);
   Stmt *rows = stmt_if(kn->em->a, sp, compare(c, EXPR_EQ, m, 1), seq_of(kn->em->a, &one),
                        seq_of(kn->em->a, &many));
   vec_push(kn->em->tmp, out, rows);

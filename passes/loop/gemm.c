@@ -24,6 +24,7 @@ typedef struct {
   const Expr *row; /* first row */
   const Expr *col; /* first column */
   uint32_t height, nv;
+  uint32_t align;    /* col is a multiple of it */
   uint32_t from, to; /* rows that have a term in the steps of k being emitted */
   int64_t first;     /* the first row's number, of a tile at the border; else -1 */
   const Expr *k_first[MAX_BOUNDS], *k_count[MAX_BOUNDS]; /* steps where a row around bounds them */
@@ -115,12 +116,18 @@ static const Expr *b_vector(Tile *t, const Expr *j, bool whole) {
   uint32_t w = kn->src.width, tile = t->nv * con->lanes;
   const Expr *panel, *lane;
   const Expr *jl = expr_mul(c, j, i64(c, con->lanes));
-  if (tile <= w) { /* the tile is within a panel */
+  if (t->align % w == 0 ? tile <= w : w % t->align == 0 && tile <= t->align) { /* within a panel */
     panel = expr_floordiv(c, t->col, i64(c, w));
     lane = expr_add(c, expr_floormod(c, t->col, i64(c, w)), jl);
-  } else { /* it covers several: constant after unrolling */
-    panel = expr_add(c, expr_floordiv(c, t->col, i64(c, w)), expr_floordiv(c, jl, i64(c, w)));
-    lane = expr_floormod(c, jl, i64(c, w));
+  } else {
+    if (t->align % w == 0) { /* it covers several: constant after unrolling */
+      panel = expr_add(c, expr_floordiv(c, t->col, i64(c, w)), expr_floordiv(c, jl, i64(c, w)));
+      lane = expr_floormod(c, jl, i64(c, w));
+    } else { /* it begins anywhere in one */
+      const Expr *col = expr_add(c, t->col, jl);
+      panel = expr_floordiv(c, col, i64(c, w));
+      lane = expr_floormod(c, col, i64(c, w));
+    }
     /* Vectors beyond the last panel are masked off at the end; their loads stay inside. */
     int64_t n;
     if (!whole && !expr_const_int(c, con->n.extent, &n)) {
@@ -140,24 +147,56 @@ static Stmt *load_b(Tile *t, const Expr *j, bool whole, void *ctx) {
   return stmt_store(t->kn->em->a, t->kn->con->st->span, t->vb, &j, b_vector(t, j, whole));
 }
 
+/* Fewer rows than vectors: A's elements stay in registers during a step of k, B's vectors go by. */
+static bool wide_tile(const Tile *t) {
+  return !t->kn->con->b_rows && t->height > 1 && t->height < t->nv;
+}
+
 typedef struct {
-  const Expr *i;
+  const Expr *i; /* row */
+  const Expr *a; /* its place in va */
 } RowCtx;
 
 static Stmt *multiply(Tile *t, const Expr *j, bool whole, void *ctx) {
   (void)whole;
   const RowCtx *r = ctx;
   Context *c = t->kn->em->c;
-  const Expr *zero = i64(c, 0), *at[] = {r->i, j};
+  const Expr *at[] = {r->i, j};
   const Expr *acc = expr_load(c, t->acc, at, 2);
-  const Expr *args[] = {expr_load(c, t->va, &zero, 1), expr_load(c, t->vb, &j, 1), acc};
+  const Expr *args[] = {expr_load(c, t->va, &r->a, 1), expr_load(c, t->vb, &j, 1), acc};
   DType d = acc->dtype;
   const Expr *v = dtype_is_float(d) ? expr_call(c, INTRIN_fma, d, args, 3)
                                     : expr_add(c, acc, expr_mul(c, args[0], args[1]));
   return stmt_store(t->kn->em->a, t->kn->con->st->span, t->acc, at, v);
 }
 
-/* One step of k (all k axes are bound). */
+/* Row i of those of the tile that have a term in this step. */
+static const Expr *row_with_term(const Tile *t, const Var *i) {
+  return simp_add(t->kn->em->c, i->expr, i64(t->kn->em->c, t->from));
+}
+
+/* A's element of row i in all lanes of va[at]. */
+static Stmt *load_a(Tile *t, const Expr *i, const Expr *at) {
+  Emit *em = t->kn->em;
+  const Contraction *con = t->kn->con;
+  if (con->m.var) emit_bind(em, con->m.var, tile_row(t, i));
+  const Expr *a = emit_prepare(em, con->a);
+  return stmt_store(em->a, con->st->span, t->va, &at, expr_broadcast(em->c, a, con->lanes));
+}
+
+/* Vector j of B against all rows of A, which are in registers. */
+static Stmt *multiply_column(Tile *t, const Expr *j, bool whole, void *ctx) {
+  (void)ctx;
+  Emit *em = t->kn->em;
+  Var *i = loop_var(em->c, "i");
+  StmtVec out = {0};
+  RowCtx rc = {row_with_term(t, i), i->expr};
+  vec_push(em->tmp, &out, load_b(t, j, whole, NULL));
+  vec_push(em->tmp, &out, unrolled(em, i, t->to - t->from, multiply(t, j, whole, &rc)));
+  return seq_of(em->a, &out);
+}
+
+/* One step of k (all k axes are bound). The shorter side of the tile stays in registers. */
 static Stmt *k_step(Tile *t) {
   Kernel *kn = t->kn;
   Emit *em = kn->em;
@@ -169,15 +208,17 @@ static Stmt *k_step(Tile *t) {
   if (con->nk > 1 && !con->b_rows)
     vec_push(em->tmp, &out,
              stmt_eval(em->a, con->st->span, expr_call(c, INTRIN_fence, DT_UNKNOWN, NULL, 0)));
-  if (!con->b_rows) vec_push(em->tmp, &out, each_vector(t, load_b, NULL));
   Var *i = loop_var(c, "i");
-  const Expr *row_in_tile = simp_add(c, i->expr, i64(c, t->from));
-  if (con->m.var) emit_bind(em, con->m.var, tile_row(t, row_in_tile));
-  const Expr *a = emit_prepare(em, con->a), *zero = i64(c, 0);
-  vec_push(em->tmp, con->b_rows ? &out : &row,
-           stmt_store(em->a, con->st->span, t->va, &zero, expr_broadcast(c, a, con->lanes)));
+  if (wide_tile(t)) {
+    Stmt *load = load_a(t, row_with_term(t, i), i->expr);
+    vec_push(em->tmp, &out, unrolled(em, i, t->to - t->from, load));
+    vec_push(em->tmp, &out, each_vector(t, multiply_column, NULL));
+    return seq_of(em->a, &out);
+  }
+  RowCtx rc = {row_with_term(t, i), i64(c, 0)};
+  if (!con->b_rows) vec_push(em->tmp, &out, each_vector(t, load_b, NULL));
+  vec_push(em->tmp, con->b_rows ? &out : &row, load_a(t, rc.i, rc.a));
   if (con->b_rows) vec_push(em->tmp, &row, each_vector(t, load_b, NULL));
-  RowCtx rc = {row_in_tile};
   vec_push(em->tmp, &row, each_vector(t, multiply, &rc));
   vec_push(em->tmp, &out, unrolled(em, i, t->to - t->from, seq_of(em->a, &row)));
   return seq_of(em->a, &out);
@@ -402,7 +443,7 @@ static Stmt *each_row(Tile *t, VectorFn fn, bool skip) {
     if (skip && t->guard) row = simp_add(c, t->row, i->expr);
     emit_bind(em, con->m.var, row);
   }
-  RowCtx rc = {i->expr};
+  RowCtx rc = {i->expr, NULL};
   Stmt *body = each_vector(t, fn, &rc);
   if (skip && t->guard && row)
     body = stmt_if(em->a, con->st->span, expr_binary(c, EXPR_LT, row, con->m.extent), body, NULL);
@@ -525,7 +566,7 @@ static Stmt *emit_tile(Tile *t) {
   DType wide = dtype_lanes(con->d, con->lanes);
   emit_bind(em, con->n.var, con->n.var->expr);
   t->acc = local_vectors(em, "acc", wide, t->height, t->nv, &out);
-  t->va = local_vectors(em, "va", wide, 1, 0, &out);
+  t->va = local_vectors(em, "va", wide, wide_tile(t) ? t->height : 1, 0, &out);
   t->vb = local_vectors(em, "vb", wide, t->nv, 0, &out);
   if (kn->kb) {
     Temp *tmp = map_getp(&em->temps, partial_stage(t)->out);
@@ -613,9 +654,9 @@ static int64_t rest_size(Context *c, const RowPlan *plan, bool rows) {
   return sum;
 }
 
-/* Tiles of columns [first, first + count) of nv vectors each. */
+/* Tiles of columns [first, first + count) of nv vectors each; the first is a multiple of align. */
 static void sweep_columns(Sweep *sw, const Expr *first_col, const Expr *count, uint32_t nv,
-                          bool masked, uint32_t full, StmtVec *out) {
+                          uint32_t align, bool masked, uint32_t full, StmtVec *out) {
   Kernel *kn = sw->kn;
   Emit *em = kn->em;
   Context *c = em->c;
@@ -660,6 +701,7 @@ static void sweep_columns(Sweep *sw, const Expr *first_col, const Expr *count, u
   sw->tile = (Tile){.kn = kn,
                     .col = simp_add(c, first_col, col),
                     .nv = nv,
+                    .align = align,
                     .masked = masked,
                     .full = full,
                     .tiles = in_block};
@@ -713,7 +755,8 @@ static void sweep_columns(Sweep *sw, const Expr *first_col, const Expr *count, u
 void gemm_rows(Kernel *kn, const RowPlan *plan, uint32_t nv, bool parallel, StmtVec *out) {
   const Contraction *con = kn->con;
   Context *c = kn->em->c;
-  int64_t n, width = (int64_t)nv * con->lanes;
+  uint32_t width = nv * con->lanes;
+  int64_t n;
   if (plan->nrest && rest_size(c, plan, true) > (int64_t)block_rows(kn)) {
     RowPlan one = {.main = plan->main}; /* as much as a block: on its own */
     gemm_rows(kn, &one, nv, parallel, out);
@@ -726,20 +769,20 @@ void gemm_rows(Kernel *kn, const RowPlan *plan, uint32_t nv, bool parallel, Stmt
   Sweep sw = {.kn = kn, .plan = plan, .parallel = parallel};
   if (expr_const_int(c, con->n.extent, &n)) {
     int64_t whole = n / width, left = n % width;
-    sweep_columns(&sw, i64(c, 0), i64(c, whole), nv, false, 0, out);
+    sweep_columns(&sw, i64(c, 0), i64(c, whole), nv, width, false, 0, out);
     if (!left) return;
     uint32_t vectors = (uint32_t)((left + con->lanes - 1) / con->lanes);
-    sweep_columns(&sw, i64(c, whole * width), i64(c, 1), vectors, left % con->lanes != 0,
+    sweep_columns(&sw, i64(c, whole * width), i64(c, 1), vectors, width, left % con->lanes != 0,
                   (uint32_t)(left / con->lanes), out);
     return;
   }
   if (kn->em->s->v->has_mask) { /* one kernel for all columns: masks are free */
-    sweep_columns(&sw, i64(c, 0), expr_ceildiv(c, con->n.extent, width), nv, true, 0, out);
+    sweep_columns(&sw, i64(c, 0), expr_ceildiv(c, con->n.extent, width), nv, width, true, 0, out);
     return;
   }
   const Expr *whole = expr_simplify(c, expr_floordiv(c, con->n.extent, i64(c, width)));
   const Expr *done = expr_simplify(c, expr_mul(c, whole, i64(c, width)));
-  sweep_columns(&sw, i64(c, 0), whole, nv, false, 0, out);
+  sweep_columns(&sw, i64(c, 0), whole, nv, width, false, 0, out);
   const Expr *left = expr_ceildiv(c, expr_sub(c, con->n.extent, done), con->lanes);
-  sweep_columns(&sw, done, left, 1, true, 0, out);
+  sweep_columns(&sw, done, left, 1, con->lanes, true, 0, out);
 }
