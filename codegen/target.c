@@ -35,7 +35,7 @@ static const struct {
 static const struct {
   uint32_t vector_bits, vector_regs;
   bool has_fma, has_mask;
-  uint32_t fma_chains, l1_bytes, l2_bytes;
+  uint32_t table_lanes, fma_chains, l1_bytes, l2_bytes;
 } levels[] = {
 #define LEVEL(arch, id, ...) {__VA_ARGS__},
 #include "codegen/targets.def"
@@ -71,6 +71,7 @@ static void set_level(Variant *v, LevelId level) {
   v->vector_regs = levels[level].vector_regs;
   v->has_fma = levels[level].has_fma;
   v->has_mask = levels[level].has_mask;
+  v->table_lanes = levels[level].table_lanes;
   v->fma_chains = levels[level].fma_chains;
   v->l1_bytes = levels[level].l1_bytes;
   v->l2_bytes = levels[level].l2_bytes;

@@ -49,10 +49,10 @@ Val mscale(const Math *m, Val x, Val n, Val k);
 Val mscale1(const Math *m, Val x, Val n);
 /* Nearest integer of k x, as float in the result and as integer in *n; |k x| < 2^21 (2^51). */
 Val mround(const Math *m, Val x, double k, Val *n);
-/* Whether a vector of 16 float32 can index a table of 16 in one instruction. */
-bool mcan_lookup(const Math *m);
-/* table[low 4 bits of index]; lanes a power of two. Where mcan_lookup. */
-Val mlookup(const Math *m, const double table[16], Val index);
+/* How many float32 of a table one instruction can pick from: 16, 8 or 0. */
+uint32_t mtable_lanes(const Math *m);
+/* table[index modulo mtable_lanes]; lanes a power of two. Where that isn't 0. */
+Val mlookup(const Math *m, const double *table, Val index);
 /* min/max with a constant that let NaN pass. */
 Val matmost(const Math *m, Val x, double k);
 Val matleast(const Math *m, Val x, double k);

@@ -134,31 +134,33 @@ static Val scale_instruction(const Math *m, Val x, Val k) {
   return join(m, part, n, width);
 }
 
-bool mcan_lookup(const Math *m) {
-  return !m->f64 && fills_avx512(m, m->lanes < 16 ? 16 : m->lanes);
+uint32_t mtable_lanes(const Math *m) {
+  bool fits = !m->f64 && m->lanes <= 64 && !(m->lanes & (m->lanes - 1));
+  return fits ? m->v->table_lanes : 0;
 }
 
-Val mlookup(const Math *m, const double table[16], Val index) {
-  const char *name = "llvm.x86.avx512.permvar.sf.512";
+Val mlookup(const Math *m, const double *table, Val index) {
+  uint32_t width = m->v->table_lanes;
+  const char *name = width == 16 ? "llvm.x86.avx512.permvar.sf.512" : "llvm.x86.avx2.permps";
   LLVMTypeRef i32 = LLVMInt32TypeInContext(m->cg->lc);
   LLVMValueRef k[16], at[16];
-  for (uint32_t i = 0; i < 16; i++) {
+  for (uint32_t i = 0; i < width; i++) {
     k[i] = LLVMConstReal(m->cg->f32, table[i]);
     at[i] = i < m->lanes ? LLVMConstInt(i32, i, false) : LLVMGetPoison(i32);
   }
-  Val part[4], args[2] = {LLVMConstVector(k, 16), index};
-  if (m->lanes >= 16) {
-    for (uint32_t i = 0; i < m->lanes / 16; i++) {
-      args[1] = lanes_of(m, index, i * 16, 16);
+  Val part[8], args[2] = {LLVMConstVector(k, width), index};
+  if (m->lanes >= width) {
+    for (uint32_t i = 0; i < m->lanes / width; i++) {
+      args[1] = lanes_of(m, index, i * width, width);
       part[i] = cg_intrinsic(m->cg, m->b, name, NULL, 0, args, 2);
     }
-    return join(m, part, m->lanes / 16, 16);
+    return join(m, part, m->lanes / width, width);
   }
   /* the first lanes of a register */
-  Val rest = LLVMGetPoison(LLVMVectorType(i32, 16));
+  Val rest = LLVMGetPoison(LLVMVectorType(i32, width));
   args[1] = m->lanes == 1 ? LLVMBuildInsertElement(m->b, rest, index, at[0], "")
                           : LLVMBuildShuffleVector(m->b, index, LLVMGetPoison(LLVMTypeOf(index)),
-                                                   LLVMConstVector(at, 16), "");
+                                                   LLVMConstVector(at, width), "");
   Val r = cg_intrinsic(m->cg, m->b, name, NULL, 0, args, 2);
   return m->lanes == 1 ? LLVMBuildExtractElement(m->b, r, at[0], "") : lanes_of(m, r, 0, m->lanes);
 }

@@ -190,6 +190,13 @@ static void test_baseline(void **state) {
   check_all("x86-64-v2");
 }
 
+/* What this machine's best variant doesn't use: shorter tables, no masks. */
+static void test_avx2(void **state) {
+  (void)state;
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) skip();
+  check_all("x86-64-v3");
+}
+
 static void test_native(void **state) {
   (void)state;
   check_all("native");
@@ -294,6 +301,7 @@ static void test_pow(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_baseline),
+      cmocka_unit_test(test_avx2),
       cmocka_unit_test(test_native),
       cmocka_unit_test(test_float64),
       cmocka_unit_test(test_pow),
