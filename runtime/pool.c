@@ -30,8 +30,9 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Nanoseconds: a join that lasts longer is a stall; the longest time without threads. */
-enum { STALL = 200000, MAX_PENALTY = 1000000000 };
+/* Nanoseconds: a join that lasts longer is a stall; the longest time without threads, which is long
+ * beside a stall of some milliseconds, and short enough to notice soon that the load has gone. */
+enum { STALL = 200000, MAX_PENALTY = 50000000 };
 
 static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER; /* held while the pool works */
 static pthreadpool_t pool;
@@ -217,7 +218,7 @@ static bool run_in_pool(Loop *l, int64_t pieces) {
                                penalty ? PTHREADPOOL_FLAG_YIELD_WORKERS : 0);
     int64_t end = now(), wait = end - atomic_load(&l->finished);
     if (wait > STALL) {
-      penalty = 2 * penalty > 8 * wait ? 2 * penalty : 8 * wait;
+      penalty = 2 * penalty > 2 * wait ? 2 * penalty : 2 * wait;
       if (penalty > MAX_PENALTY) penalty = MAX_PENALTY;
       serial_until = end + penalty;
     } else {
