@@ -127,8 +127,24 @@ static int32_t other_columns(Context *c, const Stage *st, const uint8_t *in, int
   return pick < 0 ? -1 : index[pick];
 }
 
+/* The k axis that moves along B as the rows do goes innermost: row i at one step is row i - 1 at
+ * the next, and stays in its register. */
+static void share_rows(Sched *s, const Stage *st, Contraction *con) {
+  const Expr *load = factor_load(con->b);
+  const Dim *off = flat_offset(s->lc, load->buf, load->arg);
+  const Dim *row = stride_of(s->lc, st, off, con->m.var);
+  for (uint32_t i = 0; row && i + 1 < con->nk; i++) {
+    if (stride_of(s->lc, st, off, con->k[i].var) != row) continue;
+    Axis along = con->k[i];
+    memmove(&con->k[i], &con->k[i + 1], (con->nk - i - 1) * sizeof con->k[0]);
+    con->k[con->nk - 1] = along;
+    return;
+  }
+}
+
 /* The longest axis that only B and C have gives the rows: a tile shares A's element. */
-static void take_b_rows(Context *c, const Stage *st, const uint8_t *in, Contraction *con) {
+static void take_b_rows(Sched *s, const Stage *st, const uint8_t *in, Contraction *con) {
+  Context *c = s->c;
   Axis at[MAX_AXES];
   uint32_t n = 0;
   for (uint32_t i = 0; i < st->nspatial; i++)
@@ -137,6 +153,7 @@ static void take_b_rows(Context *c, const Stage *st, const uint8_t *in, Contract
   if (pick < 0) return;
   con->m = at[pick];
   con->b_rows = true;
+  share_rows(s, st, con);
   for (uint32_t i = 0; i < con->nouter; i++) {
     if (con->outer[i].var != con->m.var) continue;
     memmove(&con->outer[i], &con->outer[i + 1], (con->nouter - i - 1) * sizeof con->outer[0]);
@@ -189,7 +206,7 @@ bool contraction_find(Sched *s, const Group *g, bool swap, Contraction *con) {
   con->b_stride = stride_of(s->lc, st, flat_offset(s->lc, load->buf, load->arg), con->n.var);
   int64_t stride = 0;
   con->b_unit = dim_is_const(con->b_stride, &stride) && stride == 1;
-  if (m < 0 && stride > 0 && stride <= NEAR_STRIDE) take_b_rows(c, st, in, con);
+  if (m < 0 && stride > 0 && stride <= NEAR_STRIDE) take_b_rows(s, st, in, con);
   return true;
 }
 
