@@ -21,17 +21,19 @@ static Value *eval_seq(Frame *f, const Seq *s) {
   return eval_block(f, s) ? eval_use(f, seq_result(s)) : NULL;
 }
 
+bool interp_enter(Interp *in, Span s) {
+  if (in->stack - (const char *)__builtin_frame_address(0) < 4 << 20) return true;
+  interp_fail(in, s, "calls are nested too deeply");
+  return false;
+}
+
 static Value *call_func(Interp *in, const Func *func, Frame *outer, Value *const *args, uint32_t n,
                         Span span) {
   if (n != func->nparams) {
     interp_fail(in, span, "'%s' takes %u arguments but got %u", func->name, func->nparams, n);
     return NULL;
   }
-  if (in->depth > 200) {
-    interp_fail(in, span, "calls are nested too deeply");
-    return NULL;
-  }
-  in->depth++;
+  if (!interp_enter(in, span)) return NULL;
   Frame *f = ARENA_NEW(in->arena, Frame); /* a closure may outlive the call */
   frame_init(f, in, func, outer);
   bool ok = true;
@@ -44,7 +46,6 @@ static Value *call_func(Interp *in, const Func *func, Frame *outer, Value *const
         f, func->params[i]->sinfo, args[i], span,
         arena_printf(in->arena, "argument '%s' of '%s'", func->params[i]->name, func->name));
   Value *r = ok ? eval_seq(f, &func->body) : NULL;
-  in->depth--;
   return in->failed ? NULL : r;
 }
 
@@ -309,7 +310,7 @@ static Value *eval_prim_entry(Interp *in, const PrimFunc *p, Value *const *args,
 }
 
 static Interp interp_begin(Module *m, Arena *a) {
-  Interp in = {.c = m->ctx, .m = m, .arena = a};
+  Interp in = {.c = m->ctx, .m = m, .arena = a, .stack = __builtin_frame_address(0)};
   map_init(&in.codes, a);
   return in;
 }

@@ -103,11 +103,14 @@ struct Machine {
 struct Interp {
   Context *c;
   Module *m;
-  Arena *arena;   /* values */
-  Map codes;      /* PrimFunc * -> PrimCode * */
-  uint32_t depth; /* of calls */
+  Arena *arena;      /* values */
+  Map codes;         /* PrimFunc * -> PrimCode * */
+  const char *stack; /* where interpreting began */
   bool failed;
 };
+
+/* False, reported, when the calls under way take half of the stack that systems usually give. */
+bool interp_enter(Interp *in, Span s);
 
 /* A fresh stamp: memoised values of before are forgotten. */
 static inline void machine_next(Machine *m) {

@@ -455,11 +455,7 @@ bool prim_run(Interp *in, const PrimFunc *f, Value *const *params, uint32_t n, c
     interp_fail(in, span, "'%s' takes %u arguments but got %u", f->name, f->nparams, n);
     return false;
   }
-  if (in->depth > 200) {
-    interp_fail(in, span, "calls are nested too deeply");
-    return false;
-  }
-  in->depth++;
+  if (!interp_enter(in, span)) return false;
   Arena *a = arena_create();
   Machine m = {.in = in, .code = code, .span = span};
   m.slots = ARENA_ARRAY(a, Slot, code->nslots + 1);
@@ -490,7 +486,6 @@ bool prim_run(Interp *in, const PrimFunc *f, Value *const *params, uint32_t n, c
   for (uint32_t i = 0; i < code->bufs.n; i++)
     if (m.views[i].owned) free(m.views[i].data);
   arena_free(a);
-  in->depth--;
   return ok;
 }
 

@@ -56,6 +56,45 @@ void reach_add(Reach *r, const char *name) {
   }
 }
 
+/* A function all of whose callees end does so itself; what is left in the end does not, or may not.
+ */
+void module_endless(Module *m, StrMap *out) {
+  Arena *a = arena_create();
+  typedef VEC(Global *) Callers;
+  Map callers; /* Global -> Callers */
+  Map open;    /* Global -> number of callees that are left */
+  VEC(Global *) done = {0};
+  map_init(&callers, a);
+  map_init(&open, a);
+  module_each(m, g) {
+    if (g->kind != GLOBAL_FUNC) continue;
+    Reach direct;
+    reach_init(&direct, m, a);
+    reach_seq(&direct, &g->func->body);
+    uintptr_t count = 0;
+    for (uint32_t i = 0; i < direct.reached.n; i++) {
+      Global *callee = direct.reached.entries[i].value;
+      if (callee->kind != GLOBAL_FUNC) continue;
+      void **list = map_atp(&callers, callee);
+      if (!*list) *list = ARENA_NEW(a, Callers);
+      vec_push(a, (Callers *)*list, g);
+      count++;
+    }
+    map_setp(&open, g, (void *)count);
+    if (!count) vec_push(a, &done, g);
+  }
+  while (done.n) {
+    const Callers *list = map_getp(&callers, vec_pop(&done));
+    for (uint32_t i = 0; list && i < list->n; i++) {
+      void **left = map_atp(&open, list->at[i]);
+      *left = (void *)((uintptr_t)*left - 1);
+      if (!*left) vec_push(a, &done, list->at[i]);
+    }
+  }
+  module_each(m, g) if (g->kind == GLOBAL_FUNC && map_getp(&open, g)) strmap_set(out, g->name, g);
+  arena_free(a);
+}
+
 bool global_is_entry(const Global *g) {
   switch (g->kind) {
   case GLOBAL_FUNC: return !g->func->is_private;

@@ -17,6 +17,9 @@ void reach_add(Reach *r, const char *name);
 static inline bool reach_has(const Reach *r, const char *name) {
   return strmap_has(&r->reached, name);
 }
+/* The Relax functions whose calls may go on without end: those that lead into a cycle of calls, by
+ * name. `out` is a map to fill, whose values are the Globals. */
+void module_endless(Module *m, StrMap *out);
 /* Is it visible outside of the module? */
 bool global_is_entry(const Global *g);
 

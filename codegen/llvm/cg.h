@@ -76,6 +76,7 @@ typedef struct Cg {
   uint64_t pool_size;
   LLVMValueRef pool_start;                 /* the pool's symbol, when it is used */
   Map hosts;                               /* Func* -> Host* (graph.c) */
+  StrMap endless;                          /* Relax functions that may recurse without end */
   LLVMValueRef variant_slot, variant_pick; /* module.c: lazy choice of the variant */
   LLVMValueRef weights_file, weights_slot;
   LLVMDIBuilderRef di;
@@ -315,6 +316,7 @@ typedef struct Host {
   uint32_t nargs, nouts;
   LLVMValueRef fn, ws;
   LLVMTypeRef type, ws_type;
+  bool endless; /* takes, last, the address of the stack where such calls began */
   bool defined;
 } Host;
 /* prim_entry.c */
@@ -323,6 +325,9 @@ void prim_host_define(Cg *cg, Host *h);
 void host_define_bytes(Cg *cg, Host *h, const Dim *total);
 Host *host_get(Cg *cg, const Func *f);
 void host_define_all(Cg *cg);
+/* Calls h->fn with n arguments in a list that has room for one more; `stack`: NULL, or what the
+ * calling function itself was given for that. */
+LLVMValueRef host_call(Fn *fn, const Host *h, LLVMValueRef *args, uint32_t n, LLVMValueRef stack);
 /* The value of d with overflow checks: ors i1 flags into *bad. Variables as fn binds them. */
 LLVMValueRef dim_checked(Fn *fn, const Dim *d, LLVMValueRef *bad);
 /* Elements times bytes of a tensor type with known dims, as a Dim. */

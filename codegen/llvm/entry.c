@@ -174,7 +174,7 @@ static void plain_entry(Cg *cg, const AbiFunc *f, Host *h, bool with_ws) {
   }
   dim_args(&e, args, &k);
   args[k++] = ws;
-  LLVMValueRef status = LLVMBuildCall2(fn.b, h->type, h->fn, args, k, "");
+  LLVMValueRef status = host_call(&fn, h, args, k, NULL);
   if (!with_ws) cg_scratch_pop(cg, fn.b, ws);
   fn_return(&fn, status);
   host_fn_end(&fn);
@@ -613,7 +613,7 @@ static void dl_entry(Cg *cg, const AbiFunc *f, Host *h, LLVMValueRef arg_infos,
   LLVMPositionBuilderAtEnd(fn.b, good);
   dim_args(&e, args, &k);
   args[k++] = ws;
-  LLVMValueRef status = LLVMBuildCall2(fn.b, h->type, h->fn, args, k, "");
+  LLVMValueRef status = host_call(&fn, h, args, k, NULL);
   cg_scratch_pop(cg, fn.b, ws);
   bad = fn_block(&fn, "failed");
   good = fn_block(&fn, "");

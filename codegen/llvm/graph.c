@@ -77,7 +77,7 @@ Host *host_get(Cg *cg, const Func *f) {
   if (!ok) return h;
   for (uint32_t i = 0; i < h->nargs; i++)
     max += 1 + (h->args[i].dynamic ? (uint32_t)h->args[i].si->ndim : 0);
-  LLVMTypeRef *types = ARENA_ARRAY(cg->arena, LLVMTypeRef, max + h->nouts + f->ndims + 1);
+  LLVMTypeRef *types = ARENA_ARRAY(cg->arena, LLVMTypeRef, max + h->nouts + f->ndims + 2);
   uint32_t n = 0;
   for (uint32_t i = 0; i < h->nargs; i++) {
     const SInfo *si = h->args[i].si;
@@ -88,6 +88,8 @@ Host *host_get(Cg *cg, const Func *f) {
   LLVMTypeRef *dims = types + n;
   for (uint32_t i = 0; i < f->ndims; i++) types[n++] = cg->i64;
   types[n++] = cg->ptr;
+  h->endless = strmap_has(&cg->endless, f->name);
+  if (h->endless) types[n++] = cg->i64;
   h->type = cg_fn_type(cg->i32, types, n, false);
   h->ws_type = cg_fn_type(cg->i64, dims, f->ndims, false);
   h->fn = LLVMAddFunction(cg->mod, arena_printf(cg->arena, "%s.graph", f->name), h->type);
@@ -97,6 +99,34 @@ Host *host_get(Cg *cg, const Func *f) {
   cg_fn_attrs(cg, h->fn, &cg->target->variants[0]);
   cg_fn_attrs(cg, h->ws, &cg->target->variants[0]);
   return h;
+}
+
+/* ---- recursion ---- */
+
+/* What calls that may go on without end can take of the stack: half of what systems usually give.
+ */
+enum { ENDLESS_BYTES = 4 << 20 };
+
+static LLVMValueRef stack_address(Fn *fn) {
+  Cg *cg = fn->cg;
+  LLVMValueRef level = cg_i32(cg, 0);
+  LLVMValueRef p = cg_intrinsic(cg, fn->b, "llvm.frameaddress", &cg->ptr, 1, &level, 1);
+  return LLVMBuildPtrToInt(fn->b, p, cg->i64, "");
+}
+
+LLVMValueRef host_call(Fn *fn, const Host *h, LLVMValueRef *args, uint32_t n, LLVMValueRef stack) {
+  if (h->endless) args[n++] = stack ? stack : stack_address(fn);
+  return LLVMBuildCall2(fn->b, h->type, h->fn, args, n, "");
+}
+
+/* A stack that grows downwards, as on all of our targets. */
+static void check_depth(Graph *g) {
+  Fn *fn = g->fn;
+  Cg *cg = g->cg;
+  LLVMValueRef used = LLVMBuildSub(fn->b, g->stack, stack_address(fn), "");
+  LLVMValueRef deep = LLVMBuildICmp(fn->b, LLVMIntSGT, used, cg_i64(cg, ENDLESS_BYTES), "");
+  LLVMValueRef name = cg_string(cg, g->host->f->name);
+  fn_fail_if(fn, deep, ST_MEMORY, "%s: calls are nested too deeply", &name, 1);
 }
 
 /* ---- small helpers ---- */
@@ -154,6 +184,10 @@ static LLVMValueRef with_overflow(Fn *fn, const char *name, LLVMValueRef x, LLVM
   return LLVMBuildExtractValue(fn->b, r, 0, "");
 }
 
+static bool is_product(const DimAtom *a) {
+  return a->kind == ATOM_OPAQUE && a->expr->kind == EXPR_MUL && dtype_eq(a->expr->dtype, DT_I64);
+}
+
 LLVMValueRef dim_checked(Fn *fn, const Dim *d, LLVMValueRef *bad) {
   Cg *cg = fn->cg;
   LLVMValueRef sum = d->konst || !d->n ? cg_i64(cg, d->konst) : NULL;
@@ -163,7 +197,11 @@ LLVMValueRef dim_checked(Fn *fn, const Dim *d, LLVMValueRef *bad) {
     for (uint32_t k = 0; k < t->n; k++) {
       const DimAtom *a = t->atoms[k];
       LLVMValueRef v;
-      if (a->kind == ATOM_VAR || a->kind == ATOM_OPAQUE) {
+      if (is_product(a)) { /* one whose coefficients don't fit */
+        v = with_overflow(fn, "llvm.smul.with.overflow",
+                          dim_checked(fn, expr_dim(fn->c, a->expr->arg[0]), bad),
+                          dim_checked(fn, expr_dim(fn->c, a->expr->arg[1]), bad), bad);
+      } else if (a->kind == ATOM_VAR || a->kind == ATOM_OPAQUE) {
         const Dim *one = a->kind == ATOM_VAR ? dim_var(fn->c, a->var) : expr_dim(fn->c, a->expr);
         v = dim_value(fn, one);
       } else {
@@ -688,7 +726,8 @@ static void bind_arguments(Graph *g, GVals *leaves) {
     LLVMSetValueName2(d, f->dims[i]->name, strlen(f->dims[i]->name));
     fn_bind(fn, f->dims[i], (Binding){.idx = d, .level = 0});
   }
-  g->ws = LLVMGetParam(h->fn, p);
+  g->ws = LLVMGetParam(h->fn, p++);
+  if (h->endless) g->stack = LLVMGetParam(h->fn, p);
   uint32_t next = 0;
   for (uint32_t i = 0; i < f->nparams; i++)
     map_setp(&g->vals, f->params[i], tuple_of_leaves(g, f->params[i]->sinfo, leaves->at, &next));
@@ -767,6 +806,7 @@ static void host_define(Cg *cg, Host *h) {
   g.total = dim_const(cg->c, 0);
   GVals args = {0}, results = {0};
   bind_arguments(&g, &args);
+  if (h->endless) check_depth(&g);
   weights_open(&g);
   for (uint32_t i = 0; i < h->nouts; i++)
     if (!h->outs[i].dynamic) set_dest(&g, func_result(h->f), i, (int32_t)i, NULL);

@@ -26,6 +26,7 @@ typedef struct Graph {
   const Dim *total;   /* bytes of workspace so far */
   LLVMValueRef *outs; /* output pointers */
   LLVMValueRef ws;
+  LLVMValueRef stack;   /* where the calls of an endless function began */
   bool wants_weights;   /* a constant of the function lies in the weights file */
   LLVMValueRef weights; /* its address, then */
   uint32_t branches;    /* depth of branches */

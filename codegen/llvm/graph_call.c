@@ -256,7 +256,7 @@ static GVal *call_func(Graph *g, Node *n, const Func *f) {
   LLVMValueRef ws = cg_scratch_push(cg, fn->b, bytes);
   fn_check_memory(fn, ws);
   args[k++] = ws;
-  LLVMValueRef status = LLVMBuildCall2(fn->b, h->type, h->fn, args, k, "");
+  LLVMValueRef status = host_call(fn, h, args, k, g->stack);
   cg_scratch_pop(cg, fn->b, ws);
   fn_check_status(fn, status);
   for (uint32_t i = 0; i < outs.n; i++) {

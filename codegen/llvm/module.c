@@ -5,6 +5,7 @@
  * format and in static libraries.
  */
 #include "codegen/llvm/cg.h"
+#include "ir/reach.h"
 
 #include <llvm-c/Analysis.h>
 #include <llvm-c/Support.h>
@@ -73,6 +74,8 @@ void cg_init(Cg *cg, Module *m, const Target *t, const CodegenOptions *o, bool j
   map_init(&cg->places, cg->arena);
   map_init(&cg->hosts, cg->arena);
   strmap_init(&cg->strings, cg->arena);
+  strmap_init(&cg->endless, cg->arena);
+  module_endless(m, &cg->endless);
 }
 
 void cg_dispose(Cg *cg) {

@@ -192,12 +192,26 @@ static const Expr *position(LowerCtx *lc, const TeAxes *t) {
   return p;
 }
 
+/* Of no elements none is the greatest, and the result has no value: refused, when compiling if that
+ * is known, unless the result is empty too. */
+static bool need_elements(LowerCtx *lc, const TeAxes *t) {
+  Context *c = lc->c;
+  uint32_t ndim;
+  const Expr *const *shape = te_result_shape(lc, 0, &ndim), *zero = te_i64(lc, 0);
+  const Expr *total = expr_product(c, t->red, t->nred), *results = expr_product(c, shape, ndim);
+  const Expr *holds = expr_simplify(c, OR(GT(total, zero), EQ(results, zero)));
+  if (expr_is_int(holds, 0)) return te_error(lc, "no elements to choose one from");
+  te_assert(lc, holds, "no elements to choose one from");
+  return true;
+}
+
 static bool arg_extreme(LowerCtx *lc, Node *n, TeReduce r, TeReduce on_bool) {
   Context *c = lc->c;
   const argmax_attrs *a = n->attrs;
   TeAxes t;
   IntList one = {a->axis.has ? 1 : -1, &a->axis.v};
   te_axes_init(lc, &t, te_arg(lc, 0), one, a->keepdims);
+  if (!need_elements(lc, &t)) return false;
   DType d = te_acc_dtype(t.x->dtype);
   te_axes_begin(lc, &t, arena_printf(lc->arena, "%s_value", lc->name), d);
   Buffer *m = te_reduce_end(lc, dtype_is_bool(d) ? on_bool : r, te_axes_load(lc, &t, t.x));
@@ -206,15 +220,7 @@ static bool arg_extreme(LowerCtx *lc, Node *n, TeReduce r, TeReduce on_bool) {
   const Expr *hit = EQ(x, best);
   if (dtype_is_float(d))
     hit = OR(hit, F1(isnan, x)); /* then best is a NaN too, which equals nothing */
-  const Expr *none = te_i64(lc, INT64_MAX), *total = expr_product(c, t.red, t.nred);
-  Buffer *at = te_reduce_end(lc, TE_MIN, SEL(hit, position(lc, &t), none));
-  if (prove_lt(c, NULL, expr_dim(c, te_i64(lc, 0)), expr_dim(c, total)) == PROOF_YES) {
-    te_out(lc, at);
-    return true;
-  }
-  te_result_begin(lc, 0, lc->name); /* the axes may be empty */
-  const Expr *v = te_load(lc, at, lc->ax);
-  te_out_value(lc, SEL(EQ(v, none), te_i64(lc, -1), v));
+  te_out(lc, te_reduce_end(lc, TE_MIN, SEL(hit, position(lc, &t), te_i64(lc, INT64_MAX))));
   return true;
 }
 
