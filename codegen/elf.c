@@ -9,16 +9,13 @@
 #include <elf.h>
 #include <string.h>
 
-static size_t align_up(size_t n, size_t to) {
-  return (n + to - 1) / to * to;
-}
-
-static bool is_object(const Elf64_Ehdr *h, size_t n) {
-  return n > sizeof *h && memcmp(h->e_ident, ELFMAG, SELFMAG) == 0 &&
+bool elf_is_object(ElfBytes object) {
+  const Elf64_Ehdr *h = object.bytes;
+  return object.n > sizeof *h && memcmp(h->e_ident, ELFMAG, SELFMAG) == 0 &&
          h->e_ident[EI_CLASS] == ELFCLASS64 && h->e_ident[EI_DATA] == ELFDATA2LSB &&
          h->e_type == ET_REL && h->e_shentsize == sizeof(Elf64_Shdr) && h->e_shnum > 0 &&
-         h->e_shnum + 1 < SHN_LORESERVE && h->e_shstrndx < h->e_shnum && h->e_shoff < n &&
-         h->e_shnum * sizeof(Elf64_Shdr) <= n - h->e_shoff;
+         h->e_shnum + 1 < SHN_LORESERVE && h->e_shstrndx < h->e_shnum && h->e_shoff < object.n &&
+         h->e_shnum * sizeof(Elf64_Shdr) <= object.n - h->e_shoff;
 }
 
 /* The undefined symbol of that name. */
@@ -37,17 +34,16 @@ static Elf64_Sym *find_symbol(char *file, const Elf64_Shdr *sections, uint32_t n
 
 bool elf_add_data(Arena *a, const void *object, size_t n, const char *symbol, const char *section,
                   uint64_t size, const char **head, size_t *nhead) {
+  if (!elf_is_object((ElfBytes){object, n})) return false;
   Elf64_Ehdr h;
-  if (n < sizeof h) return false;
   memcpy(&h, object, sizeof h);
-  if (!is_object(&h, n)) return false;
   uint32_t count = h.e_shnum;
   Elf64_Shdr *sections = ARENA_ARRAY(a, Elf64_Shdr, count + 1);
   memcpy(sections, (const char *)object + h.e_shoff, count * sizeof *sections);
   Elf64_Shdr *names = &sections[h.e_shstrndx];
-  size_t room = strlen(section) + 1, names_at = align_up(n, 16);
-  size_t table_at = align_up(names_at + names->sh_size + room, 16);
-  size_t data_at = align_up(table_at + (count + 1) * sizeof *sections, 64);
+  size_t room = strlen(section) + 1, names_at = elf_align(n, 16);
+  size_t table_at = elf_align(names_at + names->sh_size + room, 16);
+  size_t data_at = elf_align(table_at + (count + 1) * sizeof *sections, 64);
   char *file = arena_alloc(a, data_at);
   memcpy(file, object, n);
   memcpy(file + names_at, (const char *)object + names->sh_offset, names->sh_size);

@@ -296,6 +296,9 @@ static inline bool cg_has_runtime(const Cg *cg) {
   return cg->jit || cg->target->threads;
 }
 
+/* Are the target's objects ELF files? */
+bool cg_is_elf(const Cg *cg);
+
 /* ---- graph.c, entry.c, module.c ---- */
 /* One flattened value of a Relax function's interface. */
 typedef struct {
@@ -357,7 +360,10 @@ bool cg_build_kernels(Cg *cg);
 bool cg_verify(Cg *cg);
 void cg_set_target(Cg *cg, LLVMTargetMachineRef machine);
 void cg_init(Cg *cg, Module *m, const Target *t, const CodegenOptions *o, bool jit);
-LLVMTargetMachineRef cg_machine(const Target *t, const CodegenOptions *o, bool jit);
+/* LLVM's level for kernels. */
+LLVMCodeGenOptLevel cg_level(const CodegenOptions *o);
+LLVMTargetMachineRef cg_machine(const Target *t, const CodegenOptions *o, LLVMCodeGenOptLevel level,
+                                bool jit);
 void cg_dispose(Cg *cg);
 
 #endif

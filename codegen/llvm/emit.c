@@ -27,16 +27,43 @@ extern int rx_assert_failed(const char *format, void *const *values, int32_t n);
 extern int64_t rx_profile_begin(void);
 extern void rx_profile_end(const char *function, const char *kernel, int64_t begin);
 
-static LLVMMemoryBufferRef emit_machine(Cg *cg, LLVMTargetMachineRef machine,
-                                        LLVMCodeGenFileType type) {
+static void take_buffer(Arena *a, LLVMMemoryBufferRef buf, CodePiece *out) {
+  size_t n = LLVMGetBufferSize(buf);
+  *out = (CodePiece){arena_dup(a, LLVMGetBufferStart(buf), n), n};
+  LLVMDisposeMemoryBuffer(buf);
+}
+
+static bool emit_machine(Cg *cg, LLVMTargetMachineRef machine, LLVMCodeGenFileType type, Arena *a,
+                         CodePiece *out) {
   LLVMMemoryBufferRef buf = NULL;
   char *error = NULL;
   if (LLVMTargetMachineEmitToMemoryBuffer(machine, cg->mod, type, &error, &buf)) {
     cg_error(cg, SPAN_NONE, "code generation failed: %s", error);
     LLVMDisposeMessage(error);
-    return NULL;
+    return false;
   }
-  return buf;
+  take_buffer(a, buf, out);
+  return true;
+}
+
+/* After cg_build_hosts: the kernels, then the bytes of the kind that is wanted. */
+static bool emit_code(Cg *cg, LLVMTargetMachineRef machine, Arena *a, CodePiece *out) {
+  uint32_t parts = partition_count(cg);
+  if (parts) {
+    debug_end(cg);
+    return partition_emit(cg, parts, a, out);
+  }
+  if (!cg_build_kernels(cg)) return false;
+  switch (cg->opt->kind) {
+  case CODE_OBJECT: return emit_machine(cg, machine, LLVMObjectFile, a, out);
+  case CODE_ASM: return emit_machine(cg, machine, LLVMAssemblyFile, a, out);
+  case CODE_BITCODE: take_buffer(a, LLVMWriteBitcodeToMemoryBuffer(cg->mod), out); return true;
+  case CODE_LLVM: break;
+  }
+  char *text = LLVMPrintModuleToString(cg->mod);
+  *out = (CodePiece){arena_dup(a, text, strlen(text)), strlen(text)};
+  LLVMDisposeMessage(text);
+  return true;
 }
 
 /* The object with the pool of constants behind it. */
@@ -59,43 +86,15 @@ static bool add_pool(Cg *cg, Arena *a, CodePieces *out) {
   return true;
 }
 
-static void take_buffer(Arena *a, LLVMMemoryBufferRef buf, CodePieces *out) {
-  size_t n = LLVMGetBufferSize(buf);
-  vec_push(a, out, ((CodePiece){arena_dup(a, LLVMGetBufferStart(buf), n), n}));
-  LLVMDisposeMemoryBuffer(buf);
-}
-
 bool codegen_emit(Module *m, const Target *t, const CodegenOptions *o, Arena *a, CodePieces *out,
                   CodePieces *weights) {
   Cg cg;
-  LLVMTargetMachineRef machine = cg_machine(t, o, false);
+  LLVMTargetMachineRef machine = cg_machine(t, o, cg_level(o), false);
   cg_init(&cg, m, t, o, false);
   cg_set_target(&cg, machine);
-  bool ok = cg_build_hosts(&cg);
-  uint32_t parts = ok ? partition_count(&cg) : 0;
-  LLVMMemoryBufferRef buf = NULL;
-  if (parts) {
-    char *bytes = NULL;
-    size_t size = 0;
-    debug_end(&cg);
-    ok = partition_emit(&cg, machine, parts, &bytes, &size);
-    if (ok) vec_push(a, out, ((CodePiece){arena_dup(a, bytes, size), size}));
-    free(bytes);
-  } else if (ok && (ok = cg_build_kernels(&cg))) {
-    switch (o->kind) {
-    case CODE_OBJECT: buf = emit_machine(&cg, machine, LLVMObjectFile); break;
-    case CODE_ASM: buf = emit_machine(&cg, machine, LLVMAssemblyFile); break;
-    case CODE_LLVM: {
-      char *text = LLVMPrintModuleToString(cg.mod);
-      size_t n = strlen(text);
-      vec_push(a, out, ((CodePiece){arena_dup(a, text, n), n}));
-      LLVMDisposeMessage(text);
-      break;
-    }
-    case CODE_BITCODE: buf = LLVMWriteBitcodeToMemoryBuffer(cg.mod); break;
-    }
-    if (buf) take_buffer(a, buf, out);
-  }
+  CodePiece code;
+  bool ok = cg_build_hosts(&cg) && emit_code(&cg, machine, a, &code);
+  if (ok) vec_push(a, out, code);
   ok = ok && !cg.failed && add_pool(&cg, a, out);
   if (cg.weights_file) weights_pieces(&cg, a, weights);
   cg_dispose(&cg);
@@ -125,12 +124,15 @@ static void jit_fatal(LLVMErrorRef e) {
 
 Jit *codegen_jit(Module *m, const Target *t, const CodegenOptions *o) {
   Cg cg;
-  LLVMTargetMachineRef machine = cg_machine(t, o, true);
+  LLVMTargetMachineRef machine = cg_machine(t, o, cg_level(o), true);
   cg_init(&cg, m, t, o, true);
   cg_set_target(&cg, machine);
-  LLVMMemoryBufferRef buf = cg_build_hosts(&cg) && cg_build_kernels(&cg)
-                                ? emit_machine(&cg, machine, LLVMObjectFile)
-                                : NULL;
+  Arena *a = arena_create();
+  CodePiece code;
+  LLVMMemoryBufferRef buf = NULL;
+  if (cg_build_hosts(&cg) && emit_code(&cg, machine, a, &code))
+    buf = LLVMCreateMemoryBufferWithMemoryRangeCopy(code.bytes, code.n, o->prefix);
+  arena_free(a);
   cg_dispose(&cg);
   LLVMDisposeTargetMachine(machine);
   if (!buf) return NULL;

@@ -34,15 +34,19 @@ static void init_llvm(const Target *t) {
   }
 }
 
-LLVMTargetMachineRef cg_machine(const Target *t, const CodegenOptions *o, bool jit) {
+LLVMCodeGenOptLevel cg_level(const CodegenOptions *o) {
+  return o->opt_level == 0   ? LLVMCodeGenLevelNone
+         : o->opt_level == 3 ? LLVMCodeGenLevelDefault
+                             : LLVMCodeGenLevelLess;
+}
+
+LLVMTargetMachineRef cg_machine(const Target *t, const CodegenOptions *o, LLVMCodeGenOptLevel level,
+                                bool jit) {
   init_llvm(t);
   LLVMTargetRef target;
   char *error = NULL;
   if (LLVMGetTargetFromTriple(t->triple, &target, &error))
     fatal("target '%s': %s", t->triple, error);
-  LLVMCodeGenOptLevel level = o->opt_level == 0   ? LLVMCodeGenLevelNone
-                              : o->opt_level == 3 ? LLVMCodeGenLevelDefault
-                                                  : LLVMCodeGenLevelLess;
   LLVMTargetMachineRef m =
       LLVMCreateTargetMachine(target, t->triple, t->variants[0].cpu, t->variants[0].features, level,
                               o->pic && !jit ? LLVMRelocPIC

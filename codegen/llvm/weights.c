@@ -52,12 +52,12 @@ static const ConstData *first_equal(Cg *cg, const ConstData *d) {
 
 /* ---- the pool ---- */
 
-static bool is_elf(const Cg *cg) {
+bool cg_is_elf(const Cg *cg) {
   return strstr(cg->target->triple, "linux") != NULL;
 }
 
 static bool in_pool(const Cg *cg, const ConstData *d) {
-  bool object = cg->opt->kind == CODE_OBJECT && is_elf(cg) && !cg->jit;
+  bool object = cg->opt->kind == CODE_OBJECT && cg_is_elf(cg) && !cg->jit;
   return d->size > SMALLEST && (cg->opt->external || object);
 }
 
