@@ -372,9 +372,9 @@ static void overlaps_helper(Helper *h) {
   LLVMValueRef own = LLVMBuildSExt(b, LLVMBuildLoad2(b, cg->i32, at, ""), cg->i64, "");
   HelperLoop in = loop_open(h, p[5]);
   LLVMValueRef arg = pointer_at(h, p[4], in.i);
-  LLVMValueRef other =
-      LLVMBuildOr(b, icmp(h, LLVMIntNE, in.i, own),
-                  icmp(h, LLVMIntNE, dl_data(cg, b, out), dl_data(cg, b, arg)), "");
+  LLVMValueRef to = dl_data(cg, b, out), from = dl_data(cg, b, arg);
+  LLVMValueRef elsewhere = icmp(h, LLVMIntNE, to, from), not_own = icmp(h, LLVMIntNE, in.i, own);
+  LLVMValueRef other = LLVMBuildOr(b, not_own, elsewhere, "");
   only_if(h, other, next_arg);
   LLVMValueRef pair[6] = {out, arg, p[0], name, cg_string(cg, "argument"), name_at(h, p[6], in.i)};
   check_pair(h, pair, next_arg);
