@@ -47,8 +47,7 @@ void reach_init(Reach *r, Module *m, Arena *a) {
   strmap_init(&r->reached, a);
 }
 
-void reach_add(Reach *r, const char *name) {
-  reach(r, name);
+static void reach_rest(Reach *r) {
   while (r->todo.n) {
     Global *g = vec_pop(&r->todo);
     if (g->kind == GLOBAL_FUNC) reach_seq(r, &g->func->body);
@@ -93,6 +92,14 @@ void module_endless(Module *m, StrMap *out) {
   }
   module_each(m, g) if (g->kind == GLOBAL_FUNC && map_getp(&open, g)) strmap_set(out, g->name, g);
   arena_free(a);
+}
+
+bool func_is_recursive(Module *m, Arena *a, const Func *f) {
+  Reach r;
+  reach_init(&r, m, a);
+  reach_seq(&r, &f->body);
+  reach_rest(&r);
+  return reach_has(&r, f->name);
 }
 
 bool global_is_entry(const Global *g) {

@@ -20,6 +20,8 @@ static inline bool reach_has(const Reach *r, const char *name) {
 /* The Relax functions whose calls may go on without end: those that lead into a cycle of calls, by
  * name. `out` is a map to fill, whose values are the Globals. */
 void module_endless(Module *m, StrMap *out);
+/* Does f call itself, through other functions perhaps? */
+bool func_is_recursive(Module *m, Arena *a, const Func *f);
 /* Is it visible outside of the module? */
 bool global_is_entry(const Global *g);
 

@@ -368,3 +368,12 @@ bool graph_learn_shape(Module *m, Node *n) {
   if (n->sinfo->kind == SINFO_BAD) n->sinfo = before;
   return true;
 }
+
+void graph_shown_vars(Map *shown, const SInfo *s) {
+  if (s->kind == SINFO_TUPLE)
+    for (uint32_t i = 0; i < s->n; i++) graph_shown_vars(shown, s->fields[i]);
+  if (s->kind == SINFO_PRIM && s->value && s->value->kind == EXPR_VAR)
+    map_setp(shown, s->value->var, (void *)s->value->var);
+  for (int32_t i = 0; s->dims && i < s->ndim; i++)
+    if (s->dims[i]->kind == EXPR_VAR) map_setp(shown, s->dims[i]->var, (void *)s->dims[i]->var);
+}

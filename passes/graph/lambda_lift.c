@@ -67,15 +67,6 @@ static void capture_func(Capture *x, Func *f) {
   }
 }
 
-static void define_bare(Map *defined, const SInfo *s) {
-  if (s->kind == SINFO_TUPLE)
-    for (uint32_t i = 0; i < s->n; i++) define_bare(defined, s->fields[i]);
-  if (s->kind == SINFO_PRIM && s->value && s->value->kind == EXPR_VAR)
-    map_setp(defined, s->value->var, (void *)s->value->var);
-  for (int32_t i = 0; s->dims && i < s->ndim; i++)
-    if (s->dims[i]->kind == EXPR_VAR) map_setp(defined, s->dims[i]->var, (void *)s->dims[i]->var);
-}
-
 /* ---- lifting ---- */
 
 /* root_name, root_outer_name, root_name_0, ...: the first that is free. */
@@ -189,7 +180,7 @@ static void lift_node(Lift *x, Node *n) {
   map_init(&defined, a);
   map_init(&vars, a);
   for (uint32_t i = 0; i < l->nparams; i++) {
-    define_bare(&defined, l->params[i]->sinfo);
+    graph_shown_vars(&defined, l->params[i]->sinfo);
     sinfo_vars(a, l->params[i]->sinfo, &cap.vars);
   }
   SeqVec seqs = {0};
@@ -197,7 +188,7 @@ static void lift_node(Lift *x, Node *n) {
   for (uint32_t k = 0; k < seqs.n; k++)
     for (BindingBlock *b = seqs.at[k]->first; b; b = b->next)
       for (Node *m = b->first; m; m = m->next)
-        if (m->op == OP_MATCH_CAST && m->annot) define_bare(&defined, m->annot);
+        if (m->op == OP_MATCH_CAST && m->annot) graph_shown_vars(&defined, m->annot);
   for (uint32_t i = 0; i < cap.vars.n; i++) {
     Var *v = cap.vars.at[i];
     if (map_hasp(&vars, v)) continue;

@@ -6,30 +6,23 @@
  *
  * Relax has no way to store a function, so that which one a value is follows from the program: the
  * walk keeps, beside each node that is a function, its name and what was bound (the last arguments,
- * as in TVM's VM). Where a branch decides, the call moves into a branch on the same condition. A
- * call that passes or gives a function is replaced by the callee's body, in which the walk goes on
- * (specialisation in the manner of defunctionalisation, Reynolds 1972). Native code then knows
- * plain calls only.
+ * as in TVM's VM). Where a branch decides, the call moves into a branch on the same condition; if
+ * the function binds values of the branch, all that follows the branch moves into it. A call that
+ * passes or gives a function is replaced by the callee's body, in which the walk goes on, or, if
+ * the callee is recursive, by a call of one made for the functions passed (specialise.c), in the
+ * manner of defunctionalisation (Reynolds 1972). Native code then knows plain calls only.
  */
-#include "passes/graph/graph.h"
-
-enum { MAX_DEPTH = 64 };
-
-typedef struct Fn {
-  enum { FN_ONE, FN_CHOICE, FN_TUPLE } kind;
-  const char *name; /* ONE */
-  NodeVec bound;    /* ONE: the last arguments; TUPLE: the fields */
-  Node *cond;       /* CHOICE */
-  const struct Fn *a, *b;
-  const struct Fn **fields; /* TUPLE; NULL: no function */
-  uint32_t n;
-} Fn;
+#include "ir/reach.h"
+#include "passes/graph/clone.h"
+#include "passes/graph/closures.h"
 
 typedef struct {
   PassCtx *pc;
   Arena *a;
-  Map fns;   /* Node* -> Fn* */
-  Map depth; /* Node* that came from a callee's body -> how deep */
+  Map fns;           /* Node* -> Fn* */
+  Map depth;         /* Node* that came from a callee's body -> how deep */
+  uintptr_t inlined; /* the depth of the body that is copied */
+  Specials *specials;
   bool ok;
 } Resolve;
 
@@ -51,6 +44,8 @@ static const Fn *describe(Resolve *x, const Node *n) {
     f->name = base->name;
     for (uint32_t i = 1; i < n->nin; i++) vec_push(x->a, &f->bound, node_in(n, i));
     for (uint32_t i = 0; i < base->bound.n; i++) vec_push(x->a, &f->bound, base->bound.at[i]);
+    f->fields = ARENA_ARRAY(x->a, const Fn *, f->bound.n + 1);
+    for (uint32_t i = 0; i < f->bound.n; i++) f->fields[i] = fn_of(x, f->bound.at[i]);
     return f;
   }
   case OP_ALIAS:
@@ -75,163 +70,97 @@ static const Fn *describe(Resolve *x, const Node *n) {
   }
 }
 
-static bool holds_function(const SInfo *s) {
-  if (s->kind == SINFO_TUPLE)
-    for (uint32_t i = 0; i < s->n; i++)
-      if (holds_function(s->fields[i])) return true;
-  return s->kind == SINFO_CALLABLE;
+static bool gives_function(const Func *f) {
+  return f->ret && (sinfo_holds_function(f->ret) || f->ret->kind == SINFO_OBJECT);
 }
 
 /* A private function that only the bodies of its callers can stand for. */
 static bool is_higher_order(const Func *f) {
   if (!f->is_private) return false;
   for (uint32_t i = 0; i < f->nparams; i++)
-    if (holds_function(f->params[i]->sinfo)) return true;
-  return f->ret && (holds_function(f->ret) || f->ret->kind == SINFO_OBJECT);
+    if (sinfo_holds_function(f->params[i]->sinfo)) return true;
+  return gives_function(f);
 }
 
 /* ---- a callee's body in place of a call ---- */
 
-typedef struct {
-  Resolve *x;
-  Func *to;
-  Map nodes, vars;
-  uintptr_t depth;
-} Clone;
-
-static const Expr *clone_expr(Clone *k, const Expr *e) {
-  Subst s = {.c = k->x->pc->c, .vars = &k->vars};
-  const Expr *r = expr_subst(&s, e);
-  return r == e ? e : expr_simplify(k->x->pc->c, r);
+static void copy_depth(void *ctx, const Node *from, const Node *to) {
+  Resolve *x = ctx;
+  map_setp(&x->depth, to, map_getp(&x->depth, from));
 }
 
-static const SInfo *clone_sinfo(Clone *k, const SInfo *s) {
-  return s ? sinfo_subst(k->x->pc->c, &k->vars, s) : NULL;
-}
-
-static void *clone_attrs(Clone *k, const Node *n) {
-  const OpInfo *op = node_op(n);
-  if (!n->attrs) return NULL;
-  Arena *a = func_arena(k->to);
-  void *attrs = arena_dup(a, n->attrs, op->attrs_size);
-  for (uint32_t i = 0; i < op->nattrs; i++) {
-    void *p = (char *)attrs + op->attrs[i].offset;
-    if (op->attrs[i].kind == AK_SINFOS && ((SInfoList *)p)->n > 0) {
-      SInfoList *l = p;
-      const SInfo **at = ARENA_ARRAY(a, const SInfo *, l->n);
-      for (int32_t j = 0; j < l->n; j++) at[j] = clone_sinfo(k, l->at[j]);
-      l->at = at;
-    } else if (op->attrs[i].kind == AK_EXPRS && ((ExprList *)p)->n > 0) {
-      ExprList *l = p;
-      const Expr **at = ARENA_ARRAY(a, const Expr *, l->n);
-      for (int32_t j = 0; j < l->n; j++) at[j] = clone_expr(k, l->at[j]);
-      l->at = at;
-    }
-  }
-  return attrs;
-}
-
-static void clone_seq(Clone *k, const Seq *s, Seq *to, Node *owner);
-
-/* A floating copy of n; operands that are bound were copied before. */
-static Node *clone_node(Clone *k, Node *n) {
-  Node *done = map_getp(&k->nodes, n);
-  if (done) return done;
-  Node **in = ARENA_ARRAY(k->x->a, Node *, n->nin + 1);
-  for (uint32_t i = 0; i < n->nin; i++) in[i] = clone_node(k, node_in(n, i));
-  Node *c = node_create(k->to, n->op, in, n->nin, n->span);
-  c->sinfo = clone_sinfo(k, n->sinfo);
-  c->annot = clone_sinfo(k, n->annot);
-  c->name_span = n->name_span;
-  c->cast = n->cast;
-  c->attrs = clone_attrs(k, n);
-  switch (n->op) {
-  case OP_CONST: c->data = n->data; break;
-  case OP_PRIM_VALUE: c->expr = clone_expr(k, n->expr); break;
-  case OP_SHAPE_EXPR: {
-    const Expr **at = ARENA_ARRAY(func_arena(k->to), const Expr *, n->shape.n);
-    for (uint32_t i = 0; i < n->shape.n; i++) at[i] = clone_expr(k, n->shape.at[i]);
-    c->shape.at = at;
-    c->shape.n = n->shape.n;
-    break;
-  }
-  case OP_STR:
-  case OP_GLOBAL:
-  case OP_EXTERN: c->str = n->str; break;
-  case OP_DTYPE: c->dtype = n->dtype; break;
-  case OP_TUPLE_GET: c->index = n->index; break;
-  case OP_IF:
-    clone_seq(k, &n->if_.then_, &c->if_.then_, c);
-    clone_seq(k, &n->if_.else_, &c->if_.else_, c);
-    break;
-  default: break;
-  }
-  if (n->block) {
-    map_setp(&k->nodes, n, c);
-    map_setp(&k->x->depth, c, (void *)k->depth);
-  }
-  return c;
-}
-
-static void new_vars(Clone *k, const SInfo *s) {
-  VarVec v = {0};
-  sinfo_vars(k->x->a, s, &v);
-  for (uint32_t i = 0; i < v.n; i++) {
-    if (map_hasp(&k->vars, v.at[i])) continue;
-    Var *fresh = var_create(k->x->pc->c, v.at[i]->name, v.at[i]->dtype);
-    fresh->is_dim = v.at[i]->is_dim;
-    map_setp(&k->vars, v.at[i], (void *)(uintptr_t)fresh->expr);
-  }
-}
-
-static void clone_seq(Clone *k, const Seq *s, Seq *to, Node *owner) {
-  BindingBlock *last = block_append(k->to, to, owner, false, owner->span);
-  for (BindingBlock *b = s->first; b; b = b->next)
-    for (Node *n = b->first; n; n = n->next) {
-      if (n->op == OP_MATCH_CAST && n->annot) new_vars(k, n->annot);
-      node_bind_last(last, clone_node(k, n), n->name);
-    }
-  to->yield = clone_node(k, s->yield);
-}
-
-/* Binds the variables of the callee's parameters to the dims of the arguments. */
-static void bind_dims(Clone *k, const SInfo *want, const SInfo *have) {
-  if (want->kind == SINFO_TUPLE && have->kind == SINFO_TUPLE && want->n == have->n)
-    for (uint32_t i = 0; i < want->n; i++) bind_dims(k, want->fields[i], have->fields[i]);
-  if (want->kind == SINFO_PRIM && want->value && want->value->kind == EXPR_VAR && have->value)
-    map_setp(&k->vars, want->value->var, (void *)(uintptr_t)have->value);
-  for (int32_t i = 0; want->dims && have->dims && i < want->ndim && i < have->ndim; i++)
-    if (want->dims[i]->kind == EXPR_VAR && !map_hasp(&k->vars, want->dims[i]->var))
-      map_setp(&k->vars, want->dims[i]->var, (void *)(uintptr_t)have->dims[i]);
+static void set_depth(void *ctx, const Node *from, const Node *to) {
+  (void)from;
+  Resolve *x = ctx;
+  map_setp(&x->depth, to, (void *)x->inlined);
 }
 
 /* Puts f's body before call n and gives its result in *out; the first node of it, or NULL. */
 static Node *inline_body(Resolve *x, Node *n, Func *f, Node **out) {
-  Clone k = {.x = x, .to = n->func, .depth = (uintptr_t)map_getp(&x->depth, n) + 1};
-  if (k.depth > MAX_DEPTH) {
-    diag_error(x->pc->c->diags, n->span,
-               "'%s' passes on a function to itself without an end that is known at compile time",
-               f->name);
+  Clone k;
+  x->inlined = (uintptr_t)map_getp(&x->depth, n) + 1;
+  if (x->inlined > MAX_CLOSURE_DEPTH) {
+    report_endless(x->pc, n, f);
     x->ok = false;
     return NULL;
   }
-  map_init(&k.nodes, x->a);
-  map_init(&k.vars, x->a);
+  clone_init(&k, x->pc, n->func);
+  k.copied = set_depth;
+  k.ctx = x;
   for (uint32_t i = 0; i < f->nparams && i + 1 < n->nin; i++) {
     map_setp(&k.nodes, f->params[i], node_in(n, i + 1));
-    bind_dims(&k, f->params[i]->sinfo, node_in(n, i + 1)->sinfo);
+    clone_bind_dims(&k, f->params[i]->sinfo, node_in(n, i + 1)->sinfo);
   }
   n->block->dataflow = false;
   Node *first = NULL;
   for (BindingBlock *b = f->body.first; b; b = b->next)
     for (Node *d = b->first; d; d = d->next) {
-      if (d->op == OP_MATCH_CAST && d->annot) new_vars(&k, d->annot);
-      Node *c = clone_node(&k, d);
+      Node *c = clone_binding(&k, d);
       node_bind_before(n, c, d->name);
       if (!first) first = c;
     }
   *out = clone_node(&k, func_result(f));
   return first;
+}
+
+/* ---- what follows a branch, in both of its sides ---- */
+
+/* Whether branch node n is the last of its sequence and its result. */
+static bool is_last(const Node *n) {
+  if (n->next || seq_result(n->block->seq) != n) return false;
+  for (const BindingBlock *b = n->block->next; b; b = b->next)
+    if (b->first) return false;
+  return true;
+}
+
+/* Moves all that follows branch node n into it, once for each side, where the functions that the
+ * side gives are known with all that they bind; n gives what the sequence gave. */
+static void take_in(Resolve *x, Node *n) {
+  BindingBlock *b = n->block;
+  Seq *s = b->seq;
+  Node *result = seq_result(s);
+  Seq *sides[2] = {&n->if_.then_, &n->if_.else_};
+  for (int e = 0; e < 2; e++) {
+    Clone k;
+    clone_init(&k, x->pc, n->func);
+    k.copied = copy_depth;
+    k.ctx = x;
+    map_setp(&k.nodes, n, seq_result(sides[e]));
+    clone_tail(&k, b, n->next, block_append(n->func, sides[e], n, false, n->span));
+    Node *r = clone_node(&k, result);
+    node_set_in(sides[e]->yield, 0, r);
+    sides[e]->yield->sinfo = r->sinfo;
+  }
+  node_set_in(s->yield, 0, n);
+  if (!result->block && result->op != OP_PARAM && !result->uses) node_delete(result);
+  while (s->last != b) {
+    while (s->last->last) node_delete(s->last->last);
+    block_remove(s->last);
+  }
+  while (b->last != n) node_delete(b->last);
+  b->dataflow = false;
+  n->annot = NULL;
+  n->sinfo = sinfo_lub(x->pc->c, sides[0]->yield->sinfo, sides[1]->yield->sinfo);
 }
 
 /* ---- the walk ---- */
@@ -251,6 +180,7 @@ static bool same_fn(const Fn *a, const Fn *b) {
 /* Whether all that f binds is known outside of branch node n. */
 static bool is_visible(const Fn *f, const Node *n) {
   if (!f) return true;
+  if (f->kind == FN_TUPLE || f->kind == FN_HIDDEN) return false;
   if (f->kind == FN_CHOICE) return is_visible(f->a, n) && is_visible(f->b, n);
   for (uint32_t i = 0; i < f->bound.n; i++)
     for (const Node *d = f->bound.at[i]; d && d->block; d = d->block->owner)
@@ -258,18 +188,14 @@ static bool is_visible(const Fn *f, const Node *n) {
   return true;
 }
 
+/* Which function branch node n gives. */
 static const Fn *merge(Resolve *x, Node *n) {
   const Fn *a = fn_of(x, seq_result(&n->if_.then_)), *b = fn_of(x, seq_result(&n->if_.else_));
-  if (!a || !b || a->kind == FN_TUPLE || b->kind == FN_TUPLE) return NULL;
-  if (!is_visible(a, n) || !is_visible(b, n)) {
-    diag_error(x->pc->c->diags, n->span,
-               "a function that binds values of a branch can't leave it: bind them outside");
-    x->ok = false;
-    return NULL;
-  }
+  if (!a || !b) return NULL;
   if (same_fn(a, b)) return a;
   Fn *f = ARENA_NEW(x->a, Fn);
   *f = (Fn){.kind = FN_CHOICE, .cond = node_in(n, 0), .a = a, .b = b};
+  if (!is_visible(f, n)) f->kind = FN_HIDDEN;
   return f;
 }
 
@@ -307,8 +233,17 @@ static Node *walk_call(Resolve *x, Node *n) {
   Func *f = module_func(x->pc->m, node_in(n, 0)->str);
   if (!f) return next;
   bool inside = is_higher_order(f);
-  for (uint32_t i = 1; i < n->nin; i++) inside |= fn_of(x, node_in(n, i)) != NULL;
+  const Fn **fns = ARENA_ARRAY(x->a, const Fn *, n->nin);
+  for (uint32_t i = 1; i < n->nin; i++) inside |= (fns[i - 1] = fn_of(x, node_in(n, i))) != NULL;
   if (!inside || f->nparams + 1 != n->nin) return next;
+  if (!gives_function(f) && func_is_recursive(x->pc->m, x->a, f)) {
+    Node *call = specialise_call(x->specials, n, f, fns);
+    if (call)
+      graph_take_place(n, call);
+    else
+      x->ok = false;
+    return next;
+  }
   Node *r = NULL, *first = inline_body(x, n, f, &r);
   if (!r) return next;
   const Fn *known = fn_of(x, r);
@@ -342,6 +277,13 @@ static Node *walk_node(Resolve *x, Node *n) {
     walk_seq(x, &n->if_.then_);
     walk_seq(x, &n->if_.else_);
     f = merge(x, n);
+    if (f && f->kind == FN_HIDDEN && !is_last(n)) {
+      take_in(x, n);
+      walk_seq(x, &n->if_.then_);
+      walk_seq(x, &n->if_.else_);
+      f = merge(x, n);
+    }
+    if (!f) map_setp(&x->fns, n, NULL); /* it may have been one before */
     break;
   case OP_CALL:
     if (node_in(n, 0)->op == OP_GLOBAL) return walk_call(x, n);
@@ -349,7 +291,8 @@ static Node *walk_node(Resolve *x, Node *n) {
   case OP_invoke_closure:
   case OP_invoke_pure_closure: {
     const Fn *callee = fn_of(x, node_in(n, 0));
-    if (callee && callee->kind != FN_TUPLE) return walk_invoke(x, n, callee);
+    if (callee && callee->kind != FN_TUPLE && callee->kind != FN_HIDDEN)
+      return walk_invoke(x, n, callee);
     break;
   }
   default: f = describe(x, n); break;
@@ -392,7 +335,7 @@ static void drop_values(Resolve *x, Seq *s) {
   for (BindingBlock *b = s->last; b; b = b->prev)
     for (Node *n = b->last, *prev; n; n = prev) {
       prev = n->prev;
-      bool unused = map_hasp(&x->fns, n) && !n->uses;
+      bool unused = map_getp(&x->fns, n) && !n->uses;
       if (unused && n->op == OP_IF && (has_effect(&n->if_.then_) || has_effect(&n->if_.else_))) {
         strip_branch(x, n);
       } else if (unused) {
@@ -421,21 +364,29 @@ static bool has_closures(const Seq *s) {
   return false;
 }
 
+static bool resolve(PassCtx *pc, Specials *specials, Func *f) {
+  Resolve x = {.pc = pc, .a = pc->scratch, .specials = specials, .ok = true};
+  map_init(&x.fns, x.a);
+  map_init(&x.depth, x.a);
+  walk_seq(&x, &f->body);
+  if (!x.ok) return false;
+  drop_values(&x, &f->body);
+  func_mark_outputs(f);
+  return true;
+}
+
 bool pass_resolve_closures(PassCtx *pc) {
   bool any = false, ok = true;
+  Specials specials;
   module_each(pc->m, g) if (g->kind == GLOBAL_FUNC) any |=
       has_closures(&g->func->body) || is_higher_order(g->func);
   if (!any) return true;
+  specials_init(&specials, pc);
   module_each(pc->m, h) {
-    if (h->kind != GLOBAL_FUNC || !pass_wants(pc, h->name) || is_higher_order(h->func)) continue;
-    Resolve x = {.pc = pc, .a = pc->scratch, .ok = true};
-    map_init(&x.fns, x.a);
-    map_init(&x.depth, x.a);
-    walk_seq(&x, &h->func->body);
-    ok &= x.ok;
-    if (!x.ok) continue;
-    drop_values(&x, &h->func->body);
-    func_mark_outputs(h->func);
+    bool made = h->kind == GLOBAL_FUNC && map_hasp(&specials.depth, h->func);
+    if (h->kind != GLOBAL_FUNC || !(made || pass_wants(pc, h->name)) || is_higher_order(h->func))
+      continue;
+    ok &= resolve(pc, &specials, h->func);
   }
   /* Their bodies stand where they were called. */
   module_each(pc->m, d) if (ok && d->kind == GLOBAL_FUNC && pass_wants(pc, d->name) &&
