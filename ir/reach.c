@@ -55,6 +55,11 @@ static void reach_rest(Reach *r) {
   }
 }
 
+void reach_add(Reach *r, const char *name) {
+  reach(r, name);
+  reach_rest(r);
+}
+
 /* A function all of whose callees end does so itself; what is left in the end does not, or may not.
  */
 void module_endless(Module *m, StrMap *out) {

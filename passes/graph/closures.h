@@ -22,15 +22,17 @@ typedef struct Fn {
   uint32_t n;
 } Fn;
 
-/* More calls inside of each other than this pass on functions without an end. */
-enum { MAX_CLOSURE_DEPTH = 64 };
+/* More calls inside of each other than this pass on functions without an end; and no program is
+ * made this much larger by copies of bodies. */
+enum { MAX_CLOSURE_DEPTH = 64, MAX_CLOSURE_COPIES = 1 << 18 };
 
 /* The functions that were made for calls of recursive ones. */
 typedef struct {
   PassCtx *pc;
-  StrMap made;    /* what was specialised for what -> Func * */
-  Map depth;      /* Func * -> how many of these lie between it and the program's own */
-  VarVec numbers; /* variables that stand for those of callers in the keys of `made` */
+  StrMap made;     /* what was specialised for what -> Func * */
+  Map depth;       /* Func * -> how many of these lie between it and the program's own */
+  uint32_t copies; /* of nodes, in all */
+  VarVec numbers;  /* variables that stand for those of callers in the keys of `made` */
 } Specials;
 
 void specials_init(Specials *s, PassCtx *pc);

@@ -86,12 +86,14 @@ static bool is_higher_order(const Func *f) {
 
 static void copy_depth(void *ctx, const Node *from, const Node *to) {
   Resolve *x = ctx;
+  x->specials->copies++;
   map_setp(&x->depth, to, map_getp(&x->depth, from));
 }
 
 static void set_depth(void *ctx, const Node *from, const Node *to) {
   (void)from;
   Resolve *x = ctx;
+  x->specials->copies++;
   map_setp(&x->depth, to, (void *)x->inlined);
 }
 
@@ -101,6 +103,14 @@ static Node *inline_body(Resolve *x, Node *n, Func *f, Node **out) {
   x->inlined = (uintptr_t)map_getp(&x->depth, n) + 1;
   if (x->inlined > MAX_CLOSURE_DEPTH) {
     report_endless(x->pc, n, f);
+    x->ok = false;
+    return NULL;
+  }
+  if (x->specials->copies > MAX_CLOSURE_COPIES) {
+    diag_error(x->pc->c->diags, n->span,
+               "the functions passed on to '%s' make the program too large: more than %d operations "
+               "are copied",
+               f->name, MAX_CLOSURE_COPIES);
     x->ok = false;
     return NULL;
   }
