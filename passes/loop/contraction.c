@@ -330,6 +330,15 @@ static void emit_segments(Kernel *kn, const RowSegment *segs, uint32_t n, uint32
   gemm_rows(kn, &plan, nv, parallel, out);
 }
 
+/* All columns in one tile of one row. */
+static void whole_columns(Kernel *kn, bool parallel, StmtVec *out) {
+  Context *c = kn->em->c;
+  int64_t n = 0, lanes = kn->con->lanes;
+  expr_const_int(c, kn->con->n.extent, &n);
+  RowPlan plan = {.main = {i64(c, 0), i64(c, 1), 1, false, false}};
+  gemm_rows(kn, &plan, (uint32_t)((n + lanes - 1) / lanes), parallel, out);
+}
+
 static void static_rows(Kernel *kn, int64_t m, bool parallel, StmtVec *out) {
   uint32_t max = tile_rows(kn->con, kn->em->s->v, tall_vectors(kn));
   int64_t tiles = (m + max - 1) / max, low = m / tiles, high_count = m % tiles, all, some, others;
@@ -401,7 +410,10 @@ static void plan_rows(Kernel *kn, bool few, bool parallel, StmtVec *out) {
     symbolic_rows(kn, few, parallel, out);
     return;
   }
-  if (m > 0) static_rows(kn, m, parallel, out);
+  if (con->edges)
+    whole_columns(kn, parallel, out);
+  else if (m > 0)
+    static_rows(kn, m, parallel, out);
 }
 
 /* All of it from one source of B: the K blocks around the rows. */
@@ -473,21 +485,25 @@ static bool results_turned(Sched *s, const Emit *em, const Contraction *con) {
   return m == 1;
 }
 
-/* g without the padding `before`; NULL when it has to stay. */
-static Group *without_padding(Sched *s, Group *g, const Stage *before, Padding *p,
-                              Contraction *con) {
-  if (!sink_is_private(s, before, g->stages[0]) || !padding_open(s, g, before, p) ||
-      !find_form(s, &p->group, con) || !padding_bind(s, p, con))
-    return NULL;
-  return &p->group;
+/* p->group: g reading what `before` pads without the padding, with em and con for it. False when
+ * that has to stay. */
+static bool without_padding(Sched *s, const Group *g, const Stage *before, Padding *p, Emit *em,
+                            Contraction *con) {
+  if (!sink_is_private(s, before, g->stages[0]) || !padding_open(s, g, before, p)) return false;
+  emit_init(em, s, &p->group);
+  if (find_form(s, &p->group, con)) return padding_of_rows(s, p, con);
+  emit_collapse(em);
+  *con = (Contraction){0};
+  return !find_form(s, &p->group, con) && con->st && padding_of_columns(em, p, con);
 }
 
 bool contraction_takes_in(Sched *s, Group *g, const Stage *before) {
   Contraction con = {0};
   Padding padding;
+  Emit em;
   for (uint32_t i = 0; i < g->n; i++)
     if (!vec_possible(g->stages[i]->value)) return false;
-  if (without_padding(s, g, before, &padding, &con)) return true;
+  if (without_padding(s, g, before, &padding, &em, &con)) return true;
   con = (Contraction){0};
   return !find_form(s, g, &con) && con.st && sink_fits(s, before, &con);
 }
@@ -499,19 +515,20 @@ bool contraction_emit(Sched *s, Group *g, const Stage *before, StmtVec *out) {
   Padding padding;
   for (uint32_t i = 0; i < g->n; i++)
     if (!vec_possible(g->stages[i]->value)) return false;
-  Group *inside = before ? without_padding(s, g, before, &padding, &con) : NULL;
-  if (inside) {
-    g = inside;
+  bool bare = before && without_padding(s, g, before, &padding, &em, &con);
+  if (bare) {
+    g = &padding.group;
   } else {
+    con = (Contraction){0};
     find_form(s, g, &con);
     if (con.st && !before) rows_compact(s, g, &con, out);
+    con = (Contraction){0};
+    emit_init(&em, s, g);
+    if (!before) emit_collapse(&em);
+    find_form(s, g, &con);
   }
-  con = (Contraction){0};
-  emit_init(&em, s, g);
-  if (!before) emit_collapse(&em);
-  Buffer *ready = find_form(s, g, &con);
   if (!con.st) return false;
-  if (inside) padding_bind(s, &padding, &con);
+  Buffer *ready = map_getp(&s->lc->packed, factor_load(con.b)->buf);
   int64_t m = 1, n = -1, k = -1;
   bool m_known = !con.m.var || expr_const_int(c, con.m.extent, &m);
   bool n_known = expr_const_int(c, con.n.extent, &n), k_known = expr_const_int(c, con.ktotal, &k);
@@ -549,7 +566,7 @@ bool contraction_emit(Sched *s, Group *g, const Stage *before, StmtVec *out) {
   bool outer_parallel = no && !pack;
   if (outer_parallel) parallel = false;
   StmtVec body = {0};
-  if (before && !inside) sink_emit(&em, before, &con, &body);
+  if (before && !bare) sink_emit(&em, before, &con, &body);
   if (pack) {
     StmtVec packed = {0}, place = {0};
     kn.src.panels = pack_panels(&em, &con, kn.src.width, &packed);
@@ -577,7 +594,10 @@ bool contraction_emit(Sched *s, Group *g, const Stage *before, StmtVec *out) {
               ready  ? "operand packed at compile time"
               : pack ? "operand packed at run time"
                      : "operand read in place",
-              inside ? ", padding left out" : "", g->n > 1 ? ", epilogue in registers" : "");
+              !bare       ? ""
+              : con.edges ? ", padding masked"
+                          : ", padding left out",
+              g->n > 1 ? ", epilogue in registers" : "");
   int64_t grain = outer_parallel ? PARALLEL_WORK / (work > 0 ? work : 1) + 1 : 0;
   Stmt *st = wrap_outer(s, &con, outer, vars, no, grain, seq_of(s->a, &body));
   if (st) vec_push(s->tmp, out, st);

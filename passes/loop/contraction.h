@@ -14,6 +14,16 @@ typedef struct {
   int64_t row_step, k_step, lo, hi;
 } Bound;
 
+/* Where columns that are several axes in one lie inside of padding. */
+typedef struct {
+  int64_t extent[MAX_AXES]; /* of the axes, the innermost first */
+  uint32_t naxes, n;
+  struct {
+    int64_t lo, hi; /* lo <= the sum of axes and k, each times its step, < hi */
+    int64_t axis[MAX_AXES], k[MAX_AXES];
+  } in[MAX_BOUNDS];
+} Edges;
+
 /* C[batch, m, n] += A[batch, m, k] * B[batch, k, n]; any number of axes of each kind. B is the
  * operand that has the axis along which C is contiguous. */
 typedef struct {
@@ -35,6 +45,7 @@ typedef struct {
   bool b_unit;         /* it is 1 */
   Bound bounds[MAX_BOUNDS];
   uint32_t nbounds;
+  const Edges *edges; /* of B, or NULL: it is whole */
 } Contraction;
 
 /* Where a kernel reads B from. */
@@ -81,14 +92,21 @@ typedef struct {
   int64_t lo, hi;
 } Inside;
 typedef struct {
-  Group group; /* reads what is padded in place of the copy */
+  Group group; /* copies of the stages: the first reads what is padded in place of the copy */
+  Axis outer[MAX_AXES]; /* as they were before axes are merged */
+  uint32_t nouter;
   Inside inside[MAX_BOUNDS];
   uint32_t n;
 } Padding;
 /* Whether `before` copies something with zeros around, for the first stage of g. */
 bool padding_open(Sched *s, const Group *g, const Stage *before, Padding *p);
-/* Gives con, found in p->group, its bounds; false when the loops can't leave the padding out. */
-bool padding_bind(Sched *s, const Padding *p, Contraction *con);
+/* Gives con, found in p->group, its bounds: A is padded. False when the loops can't leave that out.
+ */
+bool padding_of_rows(Sched *s, const Padding *p, Contraction *con);
+/* Gives con, found after axes were merged, its edges: B is padded. False when masks don't serve. */
+bool padding_of_columns(Emit *em, const Padding *p, Contraction *con);
+/* Whether B has an element inside of the padding at that column and k. */
+bool edges_hold(const Edges *e, int64_t column, const int64_t *k, uint32_t nk);
 /* The bound on axis k of the reduction, or NULL. */
 const Bound *bound_of(const Contraction *con, uint32_t k);
 /* Narrows [*from, *to) to the rows that have a term at step k. */

@@ -24,9 +24,10 @@ typedef struct {
   const Expr *row; /* first row */
   const Expr *col; /* first column */
   uint32_t height, nv;
-  uint32_t align;    /* col is a multiple of it */
-  uint32_t from, to; /* rows that have a term in the steps of k being emitted */
-  int64_t first;     /* the first row's number, of a tile at the border; else -1 */
+  uint32_t align;      /* col is a multiple of it */
+  uint32_t from, to;   /* rows that have a term in the steps of k being emitted */
+  int64_t k[MAX_AXES]; /* steps of the axes of k, where columns have edges */
+  int64_t first;       /* the first row's number, of a tile at the border; else -1 */
   const Expr *k_first[MAX_BOUNDS], *k_count[MAX_BOUNDS]; /* steps where a row around bounds them */
   bool guard;
   bool masked;        /* columns at or after n's extent are off */
@@ -142,6 +143,26 @@ static const Expr *b_vector(Tile *t, const Expr *j, bool whole) {
   return dtype_eq(v->dtype, wide) ? v : expr_cast(c, wide, v);
 }
 
+/* Vector j of columns with edges, at the steps t->k. */
+static const Expr *b_within(Tile *t, uint32_t j) {
+  const Contraction *con = t->kn->con;
+  Emit *em = t->kn->em;
+  Context *c = em->c;
+  uint32_t lanes = con->lanes, on = 0;
+  int64_t pick[64];
+  for (uint32_t l = 0; l < lanes; l++) {
+    bool inside = edges_hold(con->edges, (int64_t)j * lanes + l, t->k, con->nk);
+    pick[l] = inside ? 0 : lanes;
+    on += inside;
+  }
+  if (!on) return expr_broadcast(c, expr_lit(c, con->d, 0), lanes);
+  Lanes ln = {con->n.var, i64(c, (int64_t)j * lanes), lanes, NULL};
+  const Expr *both[] = {expr_broadcast(c, expr_bool(c, true), lanes),
+                        expr_broadcast(c, expr_bool(c, false), lanes)};
+  if (on < lanes) ln.mask = expr_shuffle(c, both, 2, pick, lanes);
+  return emit_value(em, &ln, emit_prepare(em, con->b));
+}
+
 static Stmt *load_b(Tile *t, const Expr *j, bool whole, void *ctx) {
   (void)ctx;
   return stmt_store(t->kn->em->a, t->kn->con->st->span, t->vb, &j, b_vector(t, j, whole));
@@ -205,7 +226,7 @@ static Stmt *k_step(Tile *t) {
   StmtVec out = {0}, row = {0};
   /* Neighbouring windows share elements: kept from one step to the next they would all be spilled,
    * a load from the first level of cache costs nothing. */
-  if (con->nk > 1 && !con->b_rows)
+  if (con->nk > 1 && !con->b_rows && !con->edges)
     vec_push(em->tmp, &out,
              stmt_eval(em->a, con->st->span, expr_call(c, INTRIN_fence, DT_UNKNOWN, NULL, 0)));
   Var *i = loop_var(c, "i");
@@ -216,7 +237,11 @@ static Stmt *k_step(Tile *t) {
     return seq_of(em->a, &out);
   }
   RowCtx rc = {row_with_term(t, i), i64(c, 0)};
-  if (!con->b_rows) vec_push(em->tmp, &out, each_vector(t, load_b, NULL));
+  for (uint32_t j = 0; con->edges && j < t->nv; j++) {
+    const Expr *at = i64(c, j);
+    vec_push(em->tmp, &out, stmt_store(em->a, con->st->span, t->vb, &at, b_within(t, j)));
+  }
+  if (!con->b_rows && !con->edges) vec_push(em->tmp, &out, each_vector(t, load_b, NULL));
   vec_push(em->tmp, con->b_rows ? &out : &row, load_a(t, rc.i, rc.a));
   if (con->b_rows) vec_push(em->tmp, &row, each_vector(t, load_b, NULL));
   vec_push(em->tmp, &row, each_vector(t, multiply, &rc));
@@ -293,6 +318,20 @@ static Stmt *k_within(Tile *t, uint32_t x, const Bound *b) {
   return body ? loop_of(em->lc, con->st->span, v, t->k_count[i], FOR_SERIAL, body) : NULL;
 }
 
+/* Steps of k axis x one by one. */
+static Stmt *k_each(Tile *t, uint32_t x) {
+  Emit *em = t->kn->em;
+  const Axis *k = &t->kn->con->k[x];
+  int64_t n = 0;
+  StmtVec out = {0};
+  expr_const_int(em->c, k->extent, &n);
+  for (t->k[x] = 0; t->k[x] < n; t->k[x]++) {
+    emit_bind(em, k->var, i64(em->c, t->k[x]));
+    vec_push(em->tmp, &out, k_loops(t, x + 1));
+  }
+  return out.n ? seq_of(em->a, &out) : NULL;
+}
+
 /* Names for the bounds of those loops. */
 static void bind_bounds(Tile *t, StmtVec *out) {
   Emit *em = t->kn->em;
@@ -318,6 +357,7 @@ static Stmt *k_loops(Tile *t, uint32_t x) {
   const Contraction *con = kn->con;
   Span sp = con->st->span;
   if (x == con->nk) return k_step(t);
+  if (con->edges) return k_each(t, x);
   const Bound *b = bound_of(con, x);
   if (b && b->tiled && t->first >= 0) return k_by_rows(t, x, b);
   if (b && !b->tiled) return k_within(t, x, b);

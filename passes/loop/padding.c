@@ -1,4 +1,4 @@
-/* Padding that a contraction leaves out.
+/* Padding that a contraction reads without.
  *
  *   before: P[c, y, x] = if_then_else(1 <= y and y < 8 and 1 <= x and x < 8, X[c, y - 1, x - 1], 0)
  *           C[n, y, x] += P[c, y + i, x + j] * B[c, i, j, n]
@@ -10,10 +10,16 @@
  * tile at the border has its own code, whose steps of k leave out the rows that have no such term;
  * a row axis that is a loop around bounds the loop over k. Zero times infinity is no zero: B has to
  * be constant and finite, or of integers.
+ *
+ * Where the padded operand is the one in lanes (a depthwise convolution), its rows are shorter than
+ * a vector, and the bare image is contiguous over several of them, so are the results: lanes run
+ * over all of it, and a constant mask for each vector and step of k gives zeros at the edges.
  */
 #include "passes/loop/contraction.h"
 
 #define MAX_STATIC 16 /* steps of an axis of k that are emitted one by one */
+#define MAX_TAPS 32   /* steps of k with a mask of their own */
+#define MAX_VECTORS 8 /* of columns, all in one tile */
 #define NO_BOUND (INT64_MAX / 4)
 
 static int64_t floor_div(int64_t a, int64_t k) {
@@ -33,6 +39,12 @@ static void narrow(Inside *r, int64_t f, int64_t rest) {
   }
 }
 
+/* An operand of a comparison; an axis that is counted in a narrower type is the axis. */
+static const Dim *operand(Context *c, const Expr *e) {
+  if (e->kind == EXPR_CAST && e->arg[0]->kind == EXPR_VAR && e->dtype.bits >= 32) e = e->arg[0];
+  return expr_dim(c, e);
+}
+
 /* Collects what the comparisons say about single axes; false when there is anything else. */
 static bool find_ranges(Context *c, const Stage *p, const Expr *cond, Inside *ranges) {
   if (cond->kind == EXPR_AND)
@@ -40,13 +52,14 @@ static bool find_ranges(Context *c, const Stage *p, const Expr *cond, Inside *ra
   bool less = cond->kind == EXPR_LT || cond->kind == EXPR_LE,
        more = cond->kind == EXPR_GT || cond->kind == EXPR_GE;
   if ((!less && !more) || !dtype_is_int(cond->arg[0]->dtype)) return false;
-  const Dim *d = dim_sub(c, expr_dim(c, cond->arg[0]), expr_dim(c, cond->arg[1])), *coef, *rest;
+  const Dim *d = dim_sub(c, operand(c, cond->arg[0]), operand(c, cond->arg[1])), *coef, *rest;
   if (more) d = dim_scale(c, d, -1);
   if (cond->kind == EXPR_LE || cond->kind == EXPR_GE) d = dim_sub(c, d, dim_const(c, 1));
   for (uint32_t i = 0; i < p->naxes; i++) {
-    int64_t f, r;
+    int64_t f, r, extent;
     if (!dim_uses_var(d, p->axes[i].var)) continue;
-    if (!dim_linear(c, d, p->axes[i].var, &coef, &rest) || !dim_is_const(coef, &f) ||
+    if (!expr_const_int(c, p->axes[i].extent, &extent) || extent > INT32_MAX ||
+        !dim_linear(c, d, p->axes[i].var, &coef, &rest) || !dim_is_const(coef, &f) ||
         !dim_is_const(rest, &r))
       return false;
     narrow(&ranges[i], f, r);
@@ -90,7 +103,8 @@ bool padding_open(Sched *s, const Group *g, const Stage *before, Padding *p) {
   Replace r = {s, before, v->arg[1], NULL};
   const Expr *value = expr_rewrite(c, st->value, replace_load, &r);
   if (!r.load) return false;
-  *p = (Padding){.group = *g};
+  *p = (Padding){.group = *g, .nouter = g->nouter};
+  memcpy(p->outer, g->outer, sizeof p->outer);
   for (uint32_t d = 0; d < r.load->n; d++) {
     int32_t ax = before->oaxis[d];
     if (ax < 0 || (ranges[ax].lo == -NO_BOUND && ranges[ax].hi == NO_BOUND)) continue;
@@ -98,11 +112,10 @@ bool padding_open(Sched *s, const Group *g, const Stage *before, Padding *p) {
     ranges[ax].at = expr_dim(c, r.load->arg[d]);
     p->inside[p->n++] = ranges[ax];
   }
-  Stage *bare = ARENA_NEW(s->tmp, Stage);
-  *bare = *st;
-  bare->value = stage_simplify(s, st, value);
-  p->group.stages = arena_dup(s->tmp, g->stages, g->n * sizeof *g->stages);
-  p->group.stages[0] = bare;
+  p->group.stages = ARENA_ARRAY(s->tmp, Stage *, g->n);
+  for (uint32_t i = 0; i < g->n; i++)
+    p->group.stages[i] = arena_dup(s->tmp, g->stages[i], sizeof *g->stages[i]);
+  p->group.stages[0]->value = stage_simplify(s, st, value);
   return true;
 }
 
@@ -163,7 +176,7 @@ static bool add_bound(Sched *s, const Inside *in, Contraction *con) {
   return true;
 }
 
-bool padding_bind(Sched *s, const Padding *p, Contraction *con) {
+bool padding_of_rows(Sched *s, const Padding *p, Contraction *con) {
   const Buffer *b = factor_load(con->b)->buf;
   bool finite = dtype_is_int(con->d) || map_hasp(&s->lc->finite, b);
   if (!finite || con->b_rows || con->b_outer) return false;
@@ -200,4 +213,91 @@ void bound_steps(Context *c, const Bound *b, const Expr *row, const Expr *extent
   *first = expr_simplify(c, expr_max(c, at[0], i64(c, 0)));
   const Expr *end = expr_min(c, at[1], extent);
   *count = expr_simplify(c, expr_max(c, expr_sub(c, end, *first), i64(c, 0)));
+}
+
+/* ---- the padded operand in lanes ---- */
+
+static uint32_t axis_of(const Axis *axes, uint32_t n, const Var *v) {
+  uint32_t i = 0;
+  while (i < n && axes[i].var != v) i++;
+  return i;
+}
+
+/* The axes that became con's columns, the innermost first; false unless they are several. */
+static bool find_merged(Context *c, const Padding *p, const Contraction *con, Edges *e,
+                        const Axis **axes) {
+  int64_t left, extent;
+  uint32_t i = axis_of(p->outer, p->nouter, con->n.var);
+  if (i == p->nouter || !expr_const_int(c, con->n.extent, &left)) return false;
+  for (;; i--) {
+    if (!expr_const_int(c, p->outer[i].extent, &extent) || extent < 1 || left % extent)
+      return false;
+    axes[e->naxes] = &p->outer[i];
+    e->extent[e->naxes++] = extent;
+    left /= extent;
+    if (left == 1) return e->naxes > 1;
+    if (!i) return false;
+  }
+}
+
+static bool add_edge(Context *c, const Inside *in, const Contraction *con, const Axis *const *axes,
+                     Edges *e) {
+  const Dim *d = in->at, *coef;
+  int64_t rest;
+  uint32_t at = e->n++;
+  for (uint32_t i = 0; i < e->naxes; i++)
+    if (!dim_linear(c, d, axes[i]->var, &coef, &d) || !dim_is_const(coef, &e->in[at].axis[i]))
+      return false;
+  for (uint32_t i = 0; i < con->nk; i++)
+    if (!dim_linear(c, d, con->k[i].var, &coef, &d) || !dim_is_const(coef, &e->in[at].k[i]))
+      return false;
+  for (uint32_t i = 0; i < con->st->naxes; i++) /* of a single step, or merged ones */
+    if (axis_is_unit(&con->st->axes[i]) && !dim_linear(c, d, con->st->axes[i].var, &coef, &d))
+      return false;
+  if (!dim_is_const(d, &rest)) return false;
+  e->in[at].lo = in->lo - rest;
+  e->in[at].hi = in->hi - rest;
+  return true;
+}
+
+bool padding_of_columns(Emit *em, const Padding *p, Contraction *con) {
+  Context *c = em->c;
+  const Axis *axes[MAX_AXES];
+  int64_t n, k, row;
+  uint32_t lanes = con->lanes;
+  Edges *e = ARENA_NEW(em->tmp, Edges);
+  if (con->b_rows) { /* images one after the other */
+    con->outer[con->nouter++] = con->m;
+    con->m.var = NULL;
+    con->b_rows = false;
+  }
+  if (!em->use_mask || con->m.var || con->nrows || !con->b_unit ||
+      !expr_const_int(c, con->n.extent, &n) || !expr_const_int(c, con->ktotal, &k) ||
+      k > MAX_TAPS || !find_merged(c, p, con, e, axes))
+    return false;
+  row = e->extent[0];
+  int64_t vectors = (n + lanes - 1) / lanes, by_row = n / row * ((row + lanes - 1) / lanes);
+  if (vectors > MAX_VECTORS || vectors * 2 + 2 > (int64_t)em->s->v->vector_regs ||
+      vectors >= by_row)
+    return false;
+  for (uint32_t i = 0; i < p->n; i++)
+    if (!add_edge(c, &p->inside[i], con, axes, e)) return false;
+  con->edges = e;
+  return true;
+}
+
+bool edges_hold(const Edges *e, int64_t column, const int64_t *k, uint32_t nk) {
+  int64_t at[MAX_AXES];
+  for (uint32_t i = 0; i < e->naxes; i++) {
+    at[i] = column % e->extent[i];
+    column /= e->extent[i];
+  }
+  if (column) return false;
+  for (uint32_t x = 0; x < e->n; x++) {
+    int64_t sum = 0;
+    for (uint32_t i = 0; i < e->naxes; i++) sum += at[i] * e->in[x].axis[i];
+    for (uint32_t i = 0; i < nk; i++) sum += k[i] * e->in[x].k[i];
+    if (sum < e->in[x].lo || sum >= e->in[x].hi) return false;
+  }
+  return true;
 }

@@ -1,5 +1,5 @@
-"""Convolutions of constant weights with padding of every kind: what the compiled code leaves out is what is
-zero. Values are integers, so that sums are exact; expected ones are sums of shifted images in NumPy.
+"""Convolutions of constant weights with padding of every kind: what the compiled code leaves out, or masks, is
+what is zero. Values are integers, so that sums are exact; expected ones are sums of shifted images in NumPy.
 
     padded.py RELAXC [SEED...]
 
@@ -43,11 +43,18 @@ class Case:
         pick = lambda *of: [rng.choice(of) for _ in range(nd)]
         self.kernel, self.stride, self.dilation = pick(1, 2, 3, 3, 5), pick(1, 1, 2, 3), pick(1, 1, 1, 2)
         reach = [(k - 1) * d for k, d in zip(self.kernel, self.dilation)]
+        self.groups = rng.choice((1, 1, 1, 1, 2, 5))
         self.pad = [(rng.randint(0, r + 2), rng.randint(0, r + 1)) for r in reach]
+        if self.groups > 1 and rng.random() < 0.7:  # results of the image's size
+            self.stride = [1] * nd
+            self.pad = [(p, r - p) for p, r in zip([rng.randint(0, r) for r in reach], reach)]
         low = [max(1, r + 1 - sum(p)) for r, p in zip(reach, self.pad)]
-        self.size = [rng.randint(a, max(a, rng.choice((4, 7, 8, 15, 30)))) for a in low]
-        self.groups = rng.choice((1, 1, 1, 1, 1, 2, 4))
-        cin, cout, n = self.groups * rng.choice((2, 3, 12)), self.groups * rng.choice((1, 16, 33, 48)), rng.choice((1, 1, 2))
+        self.size = [rng.randint(a, max(a, rng.choice((4, 7, 7, 8, 15, 30)))) for a in low]
+        if self.groups == 1:
+            cin, cout = rng.choice((2, 3, 12)), rng.choice((1, 16, 33, 48))
+        else:  # depthwise, or nearly
+            cin, cout = self.groups * rng.choice((1, 1, 1, 2)), self.groups * rng.choice((1, 1, 2))
+        n = rng.choice((1, 1, 2))
         self.last = nd == 2 and self.groups == 1 and rng.random() < 0.3  # NHWC, HWIO
         self.symbolic = rng.choice((0, 0, 0, 0, 0, 1, 2))  # 1: the batch, 2: the first spatial dimension
         self.relu, self.number = rng.random() < 0.5, number
@@ -59,7 +66,8 @@ class Case:
         if self.relu:
             self.want = np.where(self.want < 0, 0, self.want)
         if self.last:
-            self.x, self.w, self.want = self.x.transpose(0, 2, 3, 1), self.w.transpose(2, 3, 1, 0), self.want.transpose(0, 2, 3, 1)
+            self.x, self.want = self.x.transpose(0, 2, 3, 1), self.want.transpose(0, 2, 3, 1)
+            self.w = self.w.transpose(2, 3, 1, 0)
 
     def text(self):
         i, nd = self.number, len(self.size)
@@ -80,13 +88,13 @@ class Case:
 
 
 def run(relaxc, cases):
-    """Number of wrong results, and of contractions that left padding out."""
+    """Number of wrong results, of contractions that left padding out, and of those that mask it."""
     params = [c.text()[0] for c in cases]
     text = "@I.ir_module\nclass Module:\n    @R.function\n    def main("
     text += ", ".join([p[0] for p in params] + [p[1] for p in params]) + '):\n        R.func_attr({"num_input": '
     text += f"{len(cases)}" + "})\n" + "\n".join(c.text()[1] for c in cases)
     text += "\n        return (" + ", ".join(f"y{c.number}" for c in cases) + ",)\n"
-    bad = left = 0
+    bad = left = masked = 0
     with tempfile.TemporaryDirectory() as folder:
         with open(f"{folder}/m.rx", "w") as f:
             f.write(text)
@@ -101,28 +109,124 @@ def run(relaxc, cases):
                                capture_output=True, text=True)
             assert p.returncode == 0, p.stderr[-2000:]
             left += p.stderr.count("padding left out")
+            masked += p.stderr.count("padding masked")
             with np.load(f"{folder}/o.npz") as z:
                 for c, got in zip(cases, [z[k] for k in z.files]):
                     if got.shape == c.want.shape and np.array_equal(got, c.want, equal_nan=True):
                         continue
                     bad += 1
                     print(f"{march[0]}: {c.describe()}: {np.sum(got != c.want)} of {got.size} differ")
-    return bad, left
+    return bad, left, masked
+
+
+# Loops of a user: dilation 3 and a border on both sides; stride 2, a border on one side, a symbolic number of
+# rows around; an infinite weight.
+OWN = """@I.ir_module
+class Module:
+    @T.prim_func(private=True, s_tir=True)
+    def line(x: T.Buffer((24, 9), "float32"), w: T.Buffer((24, 4, 16), "float32"), out: T.Buffer((16, 9), "float32")):
+        P = T.sblock_alloc_buffer((24, 18))
+        for c, i in T.grid(24, 18):
+            with T.sblock("pad"):
+                vc, vi = T.axis.remap("SS", [c, i])
+                P[vc, vi] = T.if_then_else(4 <= vi and vi < 13, x[vc, vi - 4], T.float32(0))
+        for o, i, c, k in T.grid(16, 9, 24, 4):
+            with T.sblock("sum"):
+                vo, vi, vc, vk = T.axis.remap("SSRR", [o, i, c, k])
+                with T.init():
+                    out[vo, vi] = T.float32(0)
+                out[vo, vi] = out[vo, vi] + P[vc, vi + vk * 3] * w[vc, vk, vo]
+
+    @T.prim_func(private=True, s_tir=True)
+    def steps(var_y: T.handle, w: T.Buffer((24, 4, 16), "float32"), var_out: T.handle):
+        n = T.int64()
+        y = T.match_buffer(var_y, (n, 24, 20), "float32")
+        out = T.match_buffer(var_out, (n, 16, 10), "float32")
+        P = T.sblock_alloc_buffer((n, 24, 23))
+        for b, c, i in T.grid(n, 24, 23):
+            with T.sblock("pad"):
+                vb, vc, vi = T.axis.remap("SSS", [b, c, i])
+                P[vb, vc, vi] = T.if_then_else(vi < 20, y[vb, vc, vi], T.float32(0))
+        for b, o, i, c, k in T.grid(n, 16, 10, 24, 4):
+            with T.sblock("sum"):
+                vb, vo, vi, vc, vk = T.axis.remap("SSSRR", [b, o, i, c, k])
+                with T.init():
+                    out[vb, vo, vi] = T.float32(0)
+                out[vb, vo, vi] = out[vb, vo, vi] + w[vc, vk, vo] * P[vb, vc, vi * 2 + vk]
+
+    @T.prim_func(private=True, s_tir=True)
+    def infinite(x: T.Buffer((24, 9), "float32"), w: T.Buffer((24, 4, 16), "float32"), out: T.Buffer((16, 9), "float32")):
+        P = T.sblock_alloc_buffer((24, 18))
+        for c, i in T.grid(24, 18):
+            with T.sblock("pad"):
+                vc, vi = T.axis.remap("SS", [c, i])
+                P[vc, vi] = T.if_then_else(4 <= vi and vi < 13, x[vc, vi - 4], T.float32(0))
+        for o, i, c, k in T.grid(16, 9, 24, 4):
+            with T.sblock("sum"):
+                vo, vi, vc, vk = T.axis.remap("SSRR", [o, i, c, k])
+                with T.init():
+                    out[vo, vi] = T.float32(0)
+                out[vo, vi] = out[vo, vi] + P[vc, vi + vk * 3] * w[vc, vk, vo]
+
+    @R.function
+    def main(x: R.Tensor((24, 9), "float32"), y: R.Tensor(("n", 24, 20), "float32"), w: R.Tensor((24, 4, 16), "float32"), u: R.Tensor((24, 4, 16), "float32")):
+        R.func_attr({"num_input": 2})
+        n = T.int64()
+        cls = Module
+        a = R.call_tir(cls.line, (x, w), out_ty=R.Tensor((16, 9), "float32"))
+        b = R.call_tir(cls.steps, (y, w), out_ty=R.Tensor((n, 16, 10), "float32"))
+        c = R.call_tir(cls.infinite, (x, u), out_ty=R.Tensor((16, 9), "float32"))
+        return (a, b, c)
+"""
+
+
+def run_own(relaxc):
+    """Number of wrong results."""
+    x = (np.arange(216) * 7919 % 61 - 30).reshape(24, 9).astype("float32")
+    y = (np.arange(2400) * 7919 % 61 - 30).reshape(5, 24, 20).astype("float32")
+    w = (np.arange(1536) % 7 - 3).reshape(24, 4, 16).astype("float32")
+    u = np.where(np.arange(1536).reshape(w.shape) == 99, np.inf, w).astype("float32")
+    px, py = np.pad(x, ((0, 0), (4, 5))), np.pad(y, ((0, 0), (0, 0), (0, 3)))
+    with np.errstate(invalid="ignore"):
+        want = [sum(np.einsum("ci,co->oi", px[:, 3 * k:3 * k + 9], v[:, k]) for k in range(4)) for v in (w, u)]
+    want.insert(1, sum(np.einsum("nci,co->noi", py[:, :, k:k + 19:2], w[:, k]) for k in range(4)))
+    bad = 0
+    with tempfile.TemporaryDirectory() as folder:
+        with open(f"{folder}/m.rx", "w") as f:
+            f.write(OWN)
+        np.savez(f"{folder}/w.npz", w=w, u=u)
+        np.save(f"{folder}/x.npy", x)
+        np.save(f"{folder}/y.npy", y)
+        for march in MARCH:
+            p = subprocess.run([relaxc, "run", f"{folder}/m.rx", f"--weights={folder}/w.npz", *march, "--input",
+                                f"x={folder}/x.npy", "--input", f"y={folder}/y.npy", "-Rpass", "--output",
+                                f"{folder}/o.npz"], capture_output=True, text=True)
+            assert p.returncode == 0, p.stderr[-2000:]
+            left = [line for line in p.stderr.splitlines() if "padding left out" in line]
+            assert any("'line'" in s for s in left) and not any("'infinite'" in s for s in left), p.stderr
+            with np.load(f"{folder}/o.npz") as z:
+                for i, got in enumerate(z[k] for k in z.files):
+                    if not np.array_equal(got, want[i], equal_nan=True):
+                        print(f"{march[0]}: loops {i}: {np.sum(got != want[i])} of {got.size} differ")
+                        bad += 1
+    return bad
 
 
 def main():
-    relaxc, seeds = sys.argv[1], [int(s) for s in sys.argv[2:]] or [1, 2]
-    bad = left = 0
+    relaxc, seeds = sys.argv[1], [int(s) for s in sys.argv[2:]] or [1, 2, 5]
+    bad = left = masked = 0
     for seed in seeds:
         rng = random.Random(seed)
-        b, n = run(relaxc, [Case(rng, i) for i in range(PER_MODULE)])
-        bad, left = bad + b, left + n
-    assert left, "no contraction left its padding out"
+        b, l, m = run(relaxc, [Case(rng, i) for i in range(PER_MODULE)])
+        bad, left, masked = bad + b, left + l, masked + m
+    assert left and masked, "no contraction left its padding out, or none masked it"
     rng = random.Random(seeds[0])
-    b, n = run(relaxc, [Case(rng, i, rng.choice((np.inf, -np.inf, np.nan))) for i in range(PER_MODULE)])
-    assert not n, "padding was left out beside weights that aren't finite"
-    print(f"{(len(seeds) + 1) * PER_MODULE * len(MARCH)} convolutions, {left} without their padding: {bad + b} wrong")
-    return bool(bad + b)
+    b, l, _ = run(relaxc, [Case(rng, i, rng.choice((np.inf, -np.inf, np.nan))) for i in range(PER_MODULE)])
+    assert not l, "padding was left out beside weights that aren't finite"
+    print(f"{(len(seeds) + 1) * PER_MODULE * len(MARCH)} convolutions, {left} without their padding, {masked} with "
+          f"masks: {bad + b} wrong")
+    own = run_own(relaxc)
+    return bool(bad + b + own)
 
 
 if __name__ == "__main__":
