@@ -15,6 +15,7 @@
 #define BLOCK_ROWS 96
 #define PANEL_GROUP 4              /* tiles of columns in one parallel piece */
 #define PREFETCH_BYTES (16 * 1024) /* a panel smaller than this isn't prefetched */
+#define IN_PLACE_BYTES (64 * 1024) /* a smaller B that is read in place isn't either */
 #define PREFETCH_LINES 8           /* of a panel in one step, at most */
 #define UNROLL_K 4
 #define UNROLL_ALL 12 /* steps of inner k axes that are unrolled whole */
@@ -249,23 +250,36 @@ static Stmt *k_step(Tile *t) {
   return seq_of(em->a, &out);
 }
 
-/* Lines of the panels that the next tile of columns reads, in each of `steps` steps of a tile's k
- * loop: all tiles of these columns together bring in the whole of them. Nothing where that isn't
- * worth it. */
+/* How many of `lines` each step of a tile's k loop brings in, so that all tiles of these columns
+ * together bring in all of them. */
+static const Expr *prefetch_share(const Tile *t, int64_t lines, const Expr *steps) {
+  Context *c = t->kn->em->c;
+  const Expr *done = expr_max(c, expr_mul(c, steps, t->tiles), i64(c, 1));
+  const Expr *each = expr_floordiv(c, expr_add(c, done, i64(c, lines - 1)), done);
+  return expr_simplify(c, expr_min(c, each, i64(c, PREFETCH_LINES)));
+}
+
+/* for l in range(each): prefetch(load), where load reads l. */
+static Stmt *prefetch_lines(const Tile *t, Var *l, const Expr *each, const Expr *load) {
+  Emit *em = t->kn->em;
+  Span sp = t->kn->con->st->span;
+  const Expr *address = expr_call(em->c, INTRIN_address_of, DT_HANDLE, &load, 1);
+  const Expr *fetch = expr_call(em->c, INTRIN_prefetch, DT_UNKNOWN, &address, 1);
+  ForKind kind = each->kind == EXPR_INT ? FOR_UNROLL : FOR_SERIAL;
+  return loop_of(em->lc, sp, l, each, kind, stmt_eval(em->a, sp, fetch));
+}
+
+/* The panels of the next columns. */
 static void prefetch_panels(Tile *t, const Expr *step, const Expr *steps, StmtVec *out) {
   Kernel *kn = t->kn;
   Context *c = kn->em->c;
-  Span sp = kn->con->st->span;
   const Contraction *con = kn->con;
   int64_t k, w = kn->src.width, elem = (int64_t)dtype_bytes(con->d), line = 64 / elem;
   int64_t tile = (int64_t)t->nv * con->lanes, panels = tile > w ? tile / w : 1;
-  if (!kn->src.panels || !t->number) return;
-  const Expr *depth = kn->kb ? kn->k_block : con->ktotal, *each = i64(c, 1);
-  if (expr_const_int(c, depth, &k)) {
+  const Expr *each = i64(c, 1);
+  if (expr_const_int(c, kn->kb ? kn->k_block : con->ktotal, &k)) {
     if (k * w * elem < PREFETCH_BYTES) return;
-    const Expr *done = expr_max(c, expr_mul(c, steps, t->tiles), i64(c, 1));
-    const Expr *lines = expr_floordiv(c, expr_add(c, done, i64(c, k * w * elem / 64 - 1)), done);
-    each = expr_simplify(c, expr_min(c, lines, i64(c, PREFETCH_LINES)));
+    each = prefetch_share(t, k * w * elem / 64, steps);
   }
   Var *p = loop_var(c, "next"), *l = loop_var(c, "line");
   const Expr *panel = expr_floordiv(c, expr_add(c, t->col, i64(c, panels * w)), i64(c, w));
@@ -274,12 +288,45 @@ static void prefetch_panels(Tile *t, const Expr *step, const Expr *steps, StmtVe
   const Expr *at = expr_add(c, expr_mul(c, t->number, steps), step);
   at = expr_mul(c, expr_add(c, expr_mul(c, at, each), l->expr), i64(c, line));
   at = expr_simplify(c, expr_add(c, expr_mul(c, row, i64(c, w)), at));
-  const Expr *load = expr_load(c, kn->src.panels, &at, 1);
-  const Expr *address = expr_call(c, INTRIN_address_of, DT_HANDLE, &load, 1);
-  const Expr *fetch = expr_call(c, INTRIN_prefetch, DT_UNKNOWN, &address, 1);
-  ForKind kind = each->kind == EXPR_INT ? FOR_UNROLL : FOR_SERIAL;
-  Stmt *s = loop_of(kn->em->lc, sp, l, each, kind, stmt_eval(kn->em->a, sp, fetch));
-  vec_push(kn->em->tmp, out, loop_of(kn->em->lc, sp, p, i64(c, panels), FOR_UNROLL, s));
+  Stmt *s = prefetch_lines(t, l, each, expr_load(c, kn->src.panels, &at, 1));
+  vec_push(kn->em->tmp, out, loop_of(kn->em->lc, con->st->span, p, i64(c, panels), FOR_UNROLL, s));
+}
+
+/* The rows of B in the next columns, where B is read in place: pieces of lines far from each other,
+ * which hardware doesn't foresee. */
+static void prefetch_rows(Tile *t, const Expr *step, const Expr *steps, StmtVec *out) {
+  Kernel *kn = t->kn;
+  Emit *em = kn->em;
+  Context *c = em->c;
+  const Contraction *con = kn->con;
+  int64_t k, n, elem = (int64_t)dtype_bytes(con->d), line = 64 / elem;
+  int64_t tile = (int64_t)t->nv * con->lanes, pieces = (tile + line - 1) / line;
+  if (con->nk != 1 || !con->b_unit || con->b_rows || tile % line) return;
+  if (!expr_const_int(c, con->ktotal, &k)) return;
+  if (expr_const_int(c, con->n.extent, &n) && n * k * elem < IN_PLACE_BYTES) return;
+  if (kn->kb && !expr_const_int(c, kn->k_block, &k)) return;
+  const Expr *each = prefetch_share(t, k * pieces, steps);
+  Var *l = loop_var(c, "line");
+  const Expr *at = expr_add(c, expr_mul(c, t->number, steps), step);
+  at = expr_add(c, expr_mul(c, at, each), l->expr);
+  const Expr *row = expr_min(c, expr_floordiv(c, at, i64(c, pieces)), i64(c, k - 1));
+  if (kn->kb) row = expr_add(c, row, kn->k_begin);
+  const Expr *piece = expr_mul(c, expr_floormod(c, at, i64(c, pieces)), i64(c, line));
+  emit_bind(em, con->k[0].var, expr_simplify(c, row));
+  emit_bind(em, con->n.var, simp_add(c, expr_add(c, t->col, i64(c, tile)), piece));
+  const Expr *load = emit_prepare(em, factor_load(con->b));
+  emit_bind(em, con->n.var, con->n.var->expr);
+  vec_push(em->tmp, out, prefetch_lines(t, l, each, load));
+}
+
+/* What the tiles of the next columns will read, in each of `steps` steps of this one's k loop.
+ * Nothing where that isn't worth it. */
+static void prefetch_next(Tile *t, const Expr *step, const Expr *steps, StmtVec *out) {
+  if (!t->number) return;
+  if (t->kn->src.panels)
+    prefetch_panels(t, step, steps, out);
+  else
+    prefetch_rows(t, step, steps, out);
 }
 
 static Stmt *k_loops(Tile *t, uint32_t x);
@@ -374,7 +421,7 @@ static Stmt *k_loops(Tile *t, uint32_t x) {
   }
   if (x + 1 < con->nk) {
     StmtVec body = {0};
-    if (x == 0) prefetch_panels(t, v->expr, k->extent, &body);
+    if (x == 0) prefetch_next(t, v->expr, k->extent, &body);
     emit_bind(em, k->var, v->expr);
     Stmt *inner = k_loops(t, x + 1);
     if (inner) vec_push(em->tmp, &body, inner);
@@ -392,7 +439,7 @@ static Stmt *k_loops(Tile *t, uint32_t x) {
   body = loop_of(em->lc, sp, u, four, FOR_UNROLL, body);
   StmtVec both = {0};
   const Expr *all = expr_simplify(c, expr_floordiv(c, kn->kb ? kn->k_block : con->ktotal, four));
-  prefetch_panels(t, v->expr, all, &both);
+  prefetch_next(t, v->expr, all, &both);
   if (body) vec_push(em->tmp, &both, body);
   Stmt *main = loop_of(em->lc, sp, v, count, FOR_SERIAL, seq_of(em->a, &both));
   if (main) vec_push(em->tmp, &out, main);
