@@ -46,6 +46,12 @@ static bool surely_positive(Context *c, const Expr *e) {
   return lo > 0;
 }
 
+/* An index modulo the dim. One of uint64 may be beyond int64: it is divided as it is. */
+static const Expr *wrap_index(Context *c, const Expr *i, const Expr *dim) {
+  if (!dtype_eq(i->dtype, DT_U64)) return te_int_div(c, EXPR_FLOORMOD, te_index_value(c, i), dim);
+  return te_cast(c, DT_I64, te_int_div(c, EXPR_FLOORMOD, i, te_cast(c, DT_U64, dim)));
+}
+
 bool lower_take(LowerCtx *lc, Node *n) {
   Context *c = lc->c;
   const take_attrs *a = n->attrs;
@@ -58,7 +64,7 @@ bool lower_take(LowerCtx *lc, Node *n) {
   const Expr *raw = prim ? te_prim(lc, 1) : te_load(lc, te_arg(lc, 1), lc->ax + axis);
   const Expr *i = te_index_value(c, raw), *dim = x->shape[axis], *zero = te_i64(lc, 0);
   const Expr *last = SUB(dim, te_i64(lc, 1));
-  const Expr *in = !strcmp(mode, "wrap")   ? te_int_div(c, EXPR_FLOORMOD, i, dim)
+  const Expr *in = !strcmp(mode, "wrap")   ? wrap_index(c, raw, dim)
                    : !strcmp(mode, "fast") ? te_index_inside(c, raw, dim)
                                            : expr_max(c, expr_min(c, i, last), zero);
   const Expr *idx[TE_MAX_RANK];
