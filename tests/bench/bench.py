@@ -34,10 +34,10 @@ class Bench:
         self.out = os.path.abspath(options.out)
         self.models = os.path.join(self.out, "models")
         os.makedirs(self.models, exist_ok=True)
-        self.peers, self.missing = peer_table.find(options.peers.split(","))
+        self.peers, self.missing = peer_table.find(options.peers.split(","), self.relaxc)
         self.timed = options.under.split() + [self.runner]  # what times anything
         self.environment = {k: v for k, v in os.environ.items() if not k.startswith("OPENBLAS_")}
-        self.environment["OMP_NUM_THREADS"] = str(options.threads)
+        self.environment["OMP_NUM_THREADS"] = self.environment["TVM_NUM_THREADS"] = str(options.threads)
 
     def uses_onnx(self):
         return any(p.kind in ("onnxruntime", "openvino") for p in self.peers)
@@ -48,8 +48,9 @@ class Bench:
     def compile(self, w, variant):
         """Builds the shared library of a workload and returns its path."""
         target = self.path(w, f".{variant}.so")
-        run([self.relaxc, self.path(w, ".rx"), "--weights", self.path(w, ".npz"), "--prefix=m",
-             "-shared", "-o", target, *peer_table.RELAXC[variant]])
+        if not os.path.exists(target) or os.path.getmtime(target) < os.path.getmtime(self.relaxc):
+            run([self.relaxc, w.script(self.models), "--weights", w.weights(self.models), "--prefix=m",
+                 "-shared", "-o", target, *peer_table.RELAXC[variant]])
         return target
 
     def measure(self, command):
@@ -62,7 +63,7 @@ class Bench:
         libraries = {p.name: self.compile(w, p.name) for p in self.peers if p.kind == "relaxc"}
         path = self.path(w, ".job")
         peer_table.write_job(path, w, graph, self.peers, libraries, self.models,
-                             self.options.threads, self.options.seconds)
+                             threads=self.options.threads, seconds=self.options.seconds)
         return path
 
     def clean(self, w):
@@ -94,7 +95,7 @@ def time_rows(bench, selected):
     yield "\t".join(report.COLUMNS)
     begin = time.time()
     for w in selected:
-        graph = workloads.write(w, bench.models, bench.uses_onnx())
+        graph = w.write(bench.models, bench.uses_onnx())
         try:
             job = bench.job(w, graph)
             output = run([*bench.timed, "time", job], env=bench.environment)
@@ -104,7 +105,8 @@ def time_rows(bench, selected):
         for line in output.splitlines():
             row, *fields = line.split("\t")
             dims = w.cases[row]
-            yield "\t".join([row, w.group, *fields, str(graph.multiply_adds(dims)), str(graph.bytes(dims))])
+            work = [graph.multiply_adds(dims), graph.bytes(dims)] if graph.nodes else ["", ""]
+            yield "\t".join([row, w.group, *fields, *map(str, work)])
         bench.clean(w)
         print(f"[{time.time() - begin:4.0f} s] {w.name}: {report.brief(output)}", flush=True)
 

@@ -12,7 +12,7 @@ RUNS = 5
 
 def compile_costs(bench, w):
     """relaxc: the default (three instruction sets), for this machine, and with weights outside."""
-    source, weights = bench.path(w, ".rx"), bench.path(w, ".npz")
+    source, weights = w.script(bench.models), w.weights(bench.models)
     target = bench.path(w, ".o")
     forms = {"relaxc": [], "relaxc -march=native": ["-march=native"],
              "relaxc --weights-mode=external": ["--weights-mode=external"]}
@@ -50,7 +50,7 @@ def measure(bench, patterns):
         if name not in chosen:
             continue
         w = workloads.ALL[name]
-        graph = workloads.write(w, bench.models, bench.uses_onnx())
+        graph = w.write(bench.models, bench.uses_onnx())
         lines = list(compile_costs(bench, w)) if name in COMPILED else []
         lines += start_costs(bench, w, graph) if name in STARTED else []
         for peer, what, value in lines:

@@ -6,8 +6,8 @@ execute, which no other load on the machine changes, and compares with counts.ts
 Kernels are built for a fixed -march (valgrind knows no AVX-512) and counted in their own library
 only; the compiler in its own functions, not in libc, which differs between machines. What LLVM
 executes on our code is a row of its own, which stands for one version of LLVM. The runner must be one
-that is not built for this processor. Fails when a count rose by more than the tolerance; counts.tsv is then right or to be
-blessed: `make counts-bless`, and the commit says why.
+that is not built for this processor. A count that rose by more than the tolerance fails; where that is
+meant, `make counts-bless` stores the new ones, and the commit says why.
 """
 import argparse
 import os
@@ -45,11 +45,11 @@ def compilations(out):
     """name -> arguments of relaxc."""
     root = os.path.join(HERE, "..", "..")
     layer = workloads.ALL["bert_layer_s128"]
-    workloads.write(layer, out, False)
+    layer.write(out, False)
     return {
         "long script, parsed and printed": [long_script(os.path.join(out, "long.rx")), "--emit=relax"],
         "voice activity, to loops": [os.path.join(root, "tests/models/voice_activity.rx"), "--emit=loops"],
-        "layer of BERT, to loops": [os.path.join(out, layer.name + ".rx"), "--emit=loops"],
+        "layer of BERT, to loops": [layer.script(out), "--emit=loops"],
         "MLP, to an object": [os.path.join(root, "samples/mlp/mlp.rx")],
     }
 
@@ -82,15 +82,14 @@ def kernel_counts(relaxc, runner, out):
     for level in (level for level, feature in LEVELS.items() if feature in known):
         for name in KERNELS:
             w = workloads.ALL[name]
-            graph = workloads.write(w, out, False)
+            graph = w.write(out, False)
             row = CASES.get(name, name)
             target = os.path.join(out, f"{row}.{level}.so")
-            subprocess.run([relaxc, os.path.join(out, name + ".rx"), "--weights", os.path.join(out, name + ".npz"),
-                            "--prefix=m", "-shared", "-fno-threads", "-march=" + level, "-o", target], check=True)
+            subprocess.run([relaxc, w.script(out), "--weights", w.weights(out), "--prefix=m",
+                            "-shared", "-fno-threads", "-march=" + level, "-o", target], check=True)
             names[os.path.realpath(target)] = f"{row}, {level}"
             jobs.append(os.path.join(out, f"{row}.{level}.job"))
-            case = workloads.Workload(w.group, name, w.build, {row: w.cases[row]})
-            peers.write_job(jobs[-1], case, graph, peers.find(["relaxc"])[0], {"relaxc": target}, out, 1, 0)
+            peers.write_job(jobs[-1], w, graph, peers.find(["relaxc"], relaxc)[0], {"relaxc": target}, out, [row])
     sums = callgrind([runner, "once", *jobs], os.path.join(out, "kernels.callgrind"),
                      lambda library, function: names.get(library))
     return {("kernel", name): sums[name] for name in names.values()}

@@ -11,8 +11,7 @@ import importlib.util
 import os
 import re
 import subprocess
-
-import workloads
+import sys
 
 RELAXC = {"relaxc": [], "relaxc-native": ["-march=native"]}  # options besides the defaults
 
@@ -29,12 +28,29 @@ class Peer:
 
     def arguments(self, w, graph, folder):
         """What follows the library in the job; None when there is nothing to run."""
-        return [os.path.join(folder, w.name + ".onnx")]
+        model = w.onnx(folder)
+        return [model] if model else None
 
 
 class Relaxc(Peer):
     def arguments(self, w, graph, folder):
         return []
+
+
+class Tvm(Peer):
+    """Compiled with default settings, which take long on large networks and make slow kernels: not
+    among the default peers."""
+
+    def arguments(self, w, graph, folder):
+        if not graph.nodes:
+            return None
+        out = os.path.join(folder, w.name + ".tvm.so")
+        if not os.path.exists(out):
+            script = os.path.join(folder, w.name + ".tvm.py")
+            subprocess.run([self.relaxc, w.script(folder), "--emit=relax", "-o", script], check=True)
+            build = os.path.join(os.path.dirname(os.path.abspath(__file__)), "tvm_build.py")
+            subprocess.run([sys.executable, build, script, w.weights(folder), out], check=True)
+        return [wheel_library("tvm", "lib/libtvm_runtime.so"), out]
 
 
 class OneOperation(Peer):
@@ -69,7 +85,7 @@ def debian_library(name):
     return found.group(1) if found else soname, (version and (version.group(1) or version.group(2))) or "?"
 
 
-def find(names):
+def find(names, relaxc):
     """The peers of these names that are here, and a line for each that is missing."""
     have, missing = [], []
     for name in names:
@@ -82,6 +98,13 @@ def find(names):
                 have.append(Peer(name, name, path, importlib.metadata.version(name)))
             else:
                 missing.append(f"{name}: no module {'onnx' if path else name} in this Python (PyPI)")
+        elif name == "tvm":
+            path = wheel_library("tvm_ffi", "lib/libtvm_ffi.so")
+            if path:
+                have.append(Tvm(name, name, path, importlib.metadata.version("apache-tvm")))
+                have[-1].relaxc = relaxc
+            else:
+                missing.append("tvm: no module tvm_ffi in this Python (PyPI: apache-tvm)")
         elif name in ("onednn", "openblas"):
             path, version = debian_library({"onednn": "dnnl", "openblas": "openblas"}[name])
             if path:
@@ -94,8 +117,8 @@ def find(names):
     return have, missing
 
 
-def write_job(path, w, graph, peers, libraries, folder, threads, seconds):
-    """The runner's job for a workload: its cases in all peers that can run it."""
+def write_job(path, w, graph, peers, libraries, folder, rows=None, threads=1, seconds=1.0):
+    """The runner's job for a workload: its cases (or those of `rows`) in all peers that can run it."""
     def shape(value, dims):
         return "x".join(str(dims.get(d, d)) for d in value.shape) or "-"
 
@@ -106,8 +129,10 @@ def write_job(path, w, graph, peers, libraries, folder, threads, seconds):
             if arguments is not None:
                 print("peer", p.name, p.kind, libraries.get(p.name, p.library), *arguments, file=f)
         for row, dims in w.cases.items():
+            if rows and row not in rows:
+                continue
             print("case", row, file=f)
             for v in graph.inputs:
-                print("input", v.name, v.dtype, shape(v, dims), workloads.input_file(folder, row, v), file=f)
+                print("input", v.name, v.dtype, shape(v, dims), w.input_file(folder, row, v), file=f)
             for v in graph.outputs:
                 print("output", v.name, v.dtype, shape(v, dims), file=f)

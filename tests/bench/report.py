@@ -13,7 +13,7 @@ OURS = "relaxc"
 GROUPS = {"overhead": "Call overhead", "mlp": "Dense networks", "gemm": "Matrix products",
           "dyn": "Symbolic dims: one object for all shapes of a name", "mem": "Bound by memory",
           "conv": "Convolutions of ResNet-50", "dw": "Depthwise convolutions of MobileNetV2",
-          "attn": "Attention", "whole": "Whole networks"}
+          "attn": "Attention", "whole": "Whole networks", "real": "Trained networks of tests/models"}
 
 
 def duration(ms):
@@ -40,9 +40,10 @@ def brief(output):
     texts = {}
     for line in output.splitlines():
         row, peer, ms, state, _, difference, why = line.split("\t")
-        text = f"{peer} {duration(float(ms))}" if ms else f"{peer}: {why}"
+        text = f"{peer} {duration(float(ms))}" if ms else f"{peer}: {why[:60]}"
         wrong = ms and float(difference) > TOLERANCE
-        texts.setdefault(row, []).append(text + ("~" if state == "noisy" else "") + (" WRONG" if wrong else ""))
+        text += ("~" if state == "noisy" else "") + (" WRONG" if wrong else "")
+        texts.setdefault(row, []).append(text)
     return "; ".join(", ".join(t) for t in texts.values())
 
 
@@ -66,7 +67,7 @@ class Results:
     def groups(self):
         """(title, names of its rows), in the order of GROUPS."""
         for group, title in GROUPS.items():
-            names = [n for n, entries in self.rows.items() if next(iter(entries.values()))["group"] == group]
+            names = [n for n, e in self.rows.items() if next(iter(e.values()))["group"] == group]
             if names:
                 yield title, names
 
@@ -81,8 +82,11 @@ class Results:
 
     def limit(self, row):
         """The least time that arithmetic and memory allow, in ms: multiply-adds at the peak, or every
-        input, weight and output moved once at the bandwidth measured over as much, or less, memory."""
+        input, weight and output moved once at the bandwidth measured over as much, or less, memory.
+        None where the work is not known."""
         entry = next(iter(self.rows[row].values()))
+        if not entry["bytes"]:
+            return None
         size = int(entry["bytes"])
         speed = [s for b, s in self.bandwidth if b <= size or b == self.bandwidth[0][0]][-1]
         return max(int(entry["multiply_adds"]) / float(self.head["peak"]), size / speed) * 1e-6
@@ -96,7 +100,8 @@ class Results:
         text = duration(float(entry["ms"]))
         if float(entry["ms"]) == best:
             text = f"**{text}**"
-        return text + ("~" if entry["state"] == "noisy" else "") + ("!" if float(entry["difference"]) > TOLERANCE else "")
+        text += "~" if entry["state"] == "noisy" else ""
+        return text + ("!" if float(entry["difference"]) > TOLERANCE else "")
 
 
 # --- tables ----------------------------------------------------------------------------------------------
@@ -114,7 +119,7 @@ def row_tables(r):
             least = min((t for t in (best, ours) if t), default=None)
             cells = [r.cell(row, p, least) for p in peers]
             cells.append(f"{ours / best:.2f}" if ours and best else "")
-            cells.append(f"{100 * r.limit(row) / ours:.0f} %" if ours else "")
+            cells.append(f"{100 * r.limit(row) / ours:.0f} %" if ours and r.limit(row) else "")
             lines.append(f"| {row} | " + " | ".join(cells) + " |")
         lines.append("")
     return lines
@@ -179,7 +184,7 @@ def svg(r):
             best = r.best(row)
             if not best:
                 continue
-            edge = position(r.limit(row) / best)
+            edge = position((r.limit(row) or 0) / best)
             body.append(f'<rect x="{LEFT}" y="{y - 5}" width="{edge - LEFT:.1f}" height="11" class="l"/>'
                         f'<text x="{LEFT - 6}" y="{y + 4}" class="n">{row}</text>')
             for p in reversed(r.peers):  # ours last, on top
@@ -194,7 +199,8 @@ def svg(r):
                     f'<text x="{x}" y="48" text-anchor="middle">{tick:g}</text>')
     legend, x = [], 10
     for p in r.peers:
-        legend.append(f'<circle cx="{x}" cy="14" r="4" fill="{COLORS.get(p, "#7f7f7f")}"/><text x="{x + 8}" y="18">{p}</text>')
+        legend.append(f'<circle cx="{x}" cy="14" r="4" fill="{COLORS.get(p, "#7f7f7f")}"/>'
+                      f'<text x="{x + 8}" y="18">{p}</text>')
         x += 24 + 7 * len(p)
     memory = r.bandwidth[-1][1]
     caption = (f"time / best peer's, {r.head['threads']} thread(s), {r.head['cpu']}; grey: beyond the limit "

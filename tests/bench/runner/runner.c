@@ -35,6 +35,7 @@ const char *failure(const char *format, ...) {
   va_end(args);
   for (char *c = text; *c; c++)
     if (*c == '\n' || *c == '\t') *c = ' ';
+  if (strlen(text) > 200) text[200] = 0; /* some peers report at length */
   return text;
 }
 
@@ -89,7 +90,7 @@ static void parse_tensor(Tensor *t, char **line) {
 
 static void parse_peer(Peer *p, char *line) {
   static const PeerKind *const kinds[] = {&peer_relaxc, &peer_onnxruntime, &peer_openvino,
-                                          &peer_onednn, &peer_openblas};
+                                          &peer_onednn, &peer_openblas,    &peer_tvm};
   p->name = copy(word(&line));
   char *kind = copy(word(&line));
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)

@@ -7,6 +7,7 @@
 #ifndef BENCH_RUNNER_H
 #define BENCH_RUNNER_H
 
+#include "runtime/relaxrt.h"
 #include <stddef.h>
 #include <stdint.h>
 
@@ -40,7 +41,8 @@ typedef struct {
   const char *(*fetch)(void *state);
 } PeerKind;
 
-extern const PeerKind peer_relaxc, peer_onnxruntime, peer_openvino, peer_onednn, peer_openblas;
+extern const PeerKind peer_relaxc, peer_onnxruntime, peer_openvino, peer_onednn, peer_openblas,
+    peer_tvm;
 
 typedef struct {
   char *name; /* the column of the results */
@@ -70,7 +72,9 @@ void time_case(Job *job, Case *c);
 /* Prints peak and bandwidths of one core. */
 int print_limits(void);
 
-/* For peers: formats a message that stays. */
+/* For peers: describes a tensor in DLPack's form. */
+DLTensor dlpack(Tensor *t);
+/* Formats a message that stays. */
 const char *failure(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void *allocate(size_t bytes);
 /* The first bytes of a file; exits when it has fewer. */
