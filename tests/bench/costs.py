@@ -7,7 +7,7 @@ import workloads
 
 COMPILED = ("mlp3_b1", "mobilenetv2", "resnet50", "bert_base_s128", "minilm_dyn")
 STARTED = ("mlp3_b1", "mobilenetv2", "resnet50", "bert_layer_s128")
-RUNS = 5
+RUNS = 4
 
 
 def compile_costs(bench, w):

@@ -14,6 +14,8 @@ GROUPS = {"overhead": "Call overhead", "mlp": "Dense networks", "gemm": "Matrix 
           "dyn": "Symbolic dims: one object for all shapes of a name", "mem": "Bound by memory",
           "conv": "Convolutions of ResNet-50", "dw": "Depthwise convolutions of MobileNetV2",
           "attn": "Attention", "whole": "Whole networks", "real": "Trained networks of tests/models"}
+SYMBOLIC = {"dyn_mlp3_b1": "mlp3_b1", "dyn_mlp3_b32": "mlp3_b32", "minilm_dyn_s128": "minilm_s128",
+            "dyn_gemm_m128": "gemm_128x768x768_w"}
 
 
 def duration(ms):
@@ -125,6 +127,19 @@ def row_tables(r):
     return lines
 
 
+def symbolic_table(r):
+    """One object for all shapes against one for a single shape, at that shape."""
+    pairs = [(a, b) for a, b in SYMBOLIC.items() if a in r.rows and b in r.rows]
+    if not pairs:
+        return []
+    lines = ["### Symbolic against static", "", "| row | symbolic | static | ratio |", "| --- | ---: | ---: | ---: |"]
+    for a, b in pairs:
+        x, y = r.ms(a, OURS), r.ms(b, OURS)
+        if x and y:
+            lines.append(f"| {a} | {duration(x)} | {duration(y)} | {x / y:.2f} |")
+    return lines + [""]
+
+
 def first_call_table(r):
     """Rows of one workload after its first: a shape that the loaded network has not seen."""
     names = [n for n, e in r.rows.items() if next(iter(e.values()))["group"] == "dyn"]
@@ -218,7 +233,7 @@ def write(folder):
     lines, rows, costs = [], os.path.join(folder, "rows.tsv"), os.path.join(folder, "costs.tsv")
     if os.path.exists(rows):
         r = Results(rows)
-        lines += row_tables(r) + first_call_table(r)
+        lines += row_tables(r) + symbolic_table(r) + first_call_table(r)
         with open(os.path.join(folder, "rows.svg"), "w") as f:
             f.write(svg(r))
     if os.path.exists(costs):

@@ -189,7 +189,7 @@ static double copy_speed(float *data, size_t bytes) {
 }
 
 int print_limits(void) {
-  enum { LARGEST = 1 << 27 };
+  enum { LARGEST = 1 << 28 };
   pin();
   for (double end = now() + 0.2; now() < end;) probe();
   printf("peak\t%.4g\n", full_speed * 1e-9); /* 10^9 multiply-adds per second */
