@@ -7,13 +7,14 @@
  * A tile is `height` rows of `nv` vectors; its accumulators are registers (a local buffer whose
  * indices are constant once the loops over i and j are unrolled). The loop over k takes four steps
  * at a time. The last columns are stored under a mask; rows that don't exist read the last row that
- * does and store nothing. Order: blocks of rows, groups of panels, a panel, its tiles: the block of
+ * does and store nothing. Order: blocks of rows, panels, a panel's tiles: the block of
  * A stays in L2, a panel of B in L1.
  */
 #include "passes/loop/contraction.h"
 
 #define BLOCK_ROWS 96
-#define PANEL_GROUP 4              /* tiles of columns in one parallel piece */
+#define MANY_TASKS 64              /* so many share work evenly among a few threads */
+#define TASK_WORK (1 << 18)        /* multiply-adds; with fewer a thread doesn't pay */
 #define PREFETCH_BYTES (16 * 1024) /* a panel smaller than this isn't prefetched */
 #define IN_PLACE_BYTES (64 * 1024) /* a smaller B that is read in place isn't either */
 #define PREFETCH_LINES 8           /* of a panel in one step, at most */
@@ -741,6 +742,26 @@ static int64_t rest_size(Context *c, const RowPlan *plan, bool rows) {
   return sum;
 }
 
+/* The block of rows and the panel of a task: blocks of rows within large groups of panels. Threads
+ * take tasks that follow each other, so that each packs and reads panels of its own. */
+static void task_place(Context *c, const Expr *task, const Expr *nblocks, const Expr *count,
+                       const Expr **block, const Expr **panel) {
+  int64_t np = 0;
+  *block = i64(c, 0);
+  *panel = task;
+  if (expr_is_int(nblocks, 1)) return;
+  expr_const_int(c, count, &np);
+  int64_t groups = np % 4 == 0 && np >= 32 ? 4 : np % 2 == 0 && np >= 8 ? 2 : 1;
+  const Expr *width = groups > 1 ? i64(c, np / groups) : count, *group = i64(c, 0);
+  if (groups > 1) {
+    const Expr *size = expr_mul(c, nblocks, width);
+    group = expr_floordiv(c, task, size);
+    task = expr_floormod(c, task, size);
+  }
+  *block = expr_simplify(c, expr_floordiv(c, task, width));
+  *panel = expr_simplify(c, expr_add(c, expr_mul(c, group, width), expr_floormod(c, task, width)));
+}
+
 /* Tiles of columns [first, first + count) of nv vectors each; the first is a multiple of align. */
 static void sweep_columns(Sweep *sw, const Expr *first_col, const Expr *count, uint32_t nv,
                           uint32_t align, bool masked, uint32_t full, StmtVec *out) {
@@ -757,31 +778,25 @@ static void sweep_columns(Sweep *sw, const Expr *first_col, const Expr *count, u
   bool nt_known = expr_const_int(c, seg->count, &nt), np_known = expr_const_int(c, count, &np);
   if ((nt_known && nt == 0 && !plan->nrest) || (np_known && np == 0)) return;
   if (nt_known && nt + rest <= (int64_t)tb * 3 / 2) tb = nt ? (uint32_t)nt : 1;
-  uint32_t pg = kn->rows_inside ? 1 : PANEL_GROUP;
-  if (np_known && np < (int64_t)pg) pg = (uint32_t)np;
-  const Expr *nblocks = expr_ceildiv(c, seg->count, tb), *ngroups = expr_ceildiv(c, count, pg);
+  int64_t k = 256;
+  expr_const_int(c, kn->con->ktotal, &k);
+  int64_t work = (int64_t)seg->height * nv * kn->con->lanes * (k > 0 ? k : 1); /* of a tile */
+  if (sw->parallel && nt_known && np_known) /* lower blocks where threads would have few tasks */
+    while ((nt + tb - 1) / tb * np < MANY_TASKS && tb / 2 * work >= 2 * TASK_WORK)
+      tb = (tb + 1) / 2;
+  const Expr *nblocks = expr_ceildiv(c, seg->count, tb);
   if (plan->nrest) nblocks = expr_simplify(c, expr_max(c, nblocks, i64(c, 1)));
-  Var *task = loop_var(c, "task"), *pv = loop_var(c, "panel");
-  const Expr *block = expr_simplify(c, expr_floordiv(c, task->expr, ngroups));
-  const Expr *group = expr_simplify(c, expr_floormod(c, task->expr, ngroups));
-  if (expr_is_int(nblocks, 1)) {
-    block = i64(c, 0);
-    group = task->expr;
-  } else if (expr_is_int(ngroups, 1)) {
-    block = task->expr;
-    group = i64(c, 0);
-  }
+  Var *task = loop_var(c, "task");
+  const Expr *block, *panel;
+  task_place(c, task->expr, nblocks, count, &block, &panel);
   /* names for what the tiles' addresses start from */
-  Var *bv = NULL, *gv = NULL;
-  const Expr *be = block, *ge = group;
+  Var *bv = NULL, *pv = NULL;
+  const Expr *be = block, *pe = panel;
   if (block->kind != EXPR_VAR && block->kind != EXPR_INT) be = (bv = loop_var(c, "block"))->expr;
-  if (group->kind != EXPR_VAR && group->kind != EXPR_INT) ge = (gv = loop_var(c, "group"))->expr;
-  const Expr *tile0 = expr_mul(c, be, i64(c, tb)), *panel0 = expr_mul(c, ge, i64(c, pg));
-  const Expr *tiles = i64(c, tb), *panels = i64(c, pg);
+  if (panel->kind != EXPR_VAR && panel->kind != EXPR_INT) pe = (pv = loop_var(c, "panel"))->expr;
+  const Expr *tile0 = expr_mul(c, be, i64(c, tb)), *tiles = i64(c, tb);
   if (!nt_known || nt % tb) tiles = expr_min(c, tiles, expr_sub(c, seg->count, tile0));
-  if (!np_known || np % pg) panels = expr_min(c, panels, expr_sub(c, count, panel0));
-  const Expr *col =
-      expr_mul(c, expr_add(c, panel0, pv->expr), i64(c, (int64_t)nv * kn->con->lanes));
+  const Expr *col = expr_mul(c, pe, i64(c, (int64_t)nv * kn->con->lanes));
   const Contraction *con = kn->con;
   const Expr *in_block = nt_known ? i64(c, nt < (int64_t)tb ? nt : tb) : tiles;
   if (expr_is_int(nblocks, 1) || !nt_known) in_block = expr_add(c, in_block, i64(c, rest));
@@ -820,20 +835,16 @@ static void sweep_columns(Sweep *sw, const Expr *first_col, const Expr *count, u
   s = seq_of(em->a, &body);
   for (uint32_t i = kn->rows_inside ? con->nrows : 0; s && i-- > 0;)
     s = loop_of(lc, sp, rows[i], con->rows[i].extent, FOR_SERIAL, s);
-  s = s ? loop_of(lc, sp, pv, panels, FOR_SERIAL, s) : NULL;
   if (!s) return;
   StmtVec bound = {0};
   if (bv) vec_push(em->tmp, &bound, stmt_let(em->a, sp, bv, block));
-  if (gv) vec_push(em->tmp, &bound, stmt_let(em->a, sp, gv, group));
+  if (pv) vec_push(em->tmp, &bound, stmt_let(em->a, sp, pv, panel));
   vec_push(em->tmp, &bound, s);
   s = seq_of(em->a, &bound);
-  const Expr *tasks = expr_simplify(c, expr_mul(c, nblocks, ngroups));
+  const Expr *tasks = expr_simplify(c, expr_mul(c, nblocks, count));
   s = loop_of(lc, sp, task, tasks, FOR_SERIAL, s);
   if (s && sw->parallel && s->kind == STMT_FOR) {
-    int64_t k = 256, work;
-    expr_const_int(c, kn->con->ktotal, &k);
-    work = (int64_t)tb * seg->height * pg * nv * kn->con->lanes * (k > 0 ? k : 1);
-    int64_t grain = (1 << 18) / work + 1, n;
+    int64_t grain = TASK_WORK / (tb * work) + 1, n;
     if (!expr_const_int(c, tasks, &n) || n > grain) loop_set_parallel(lc, s, grain);
   }
   if (s) vec_push(em->tmp, out, s);

@@ -6,6 +6,8 @@
  */
 #include "passes/loop/contraction.h"
 
+#define PARALLEL_COPY (16 * 1024) /* elements in one parallel piece */
+
 /* What both ways of copying share. */
 typedef struct {
   Emit *em;
@@ -54,7 +56,10 @@ static void copy_end(Copy *x, const Expr *count, Stmt *s, StmtVec *out) {
   for (uint32_t i = x->con->nk - 1; s && i-- > 0;)
     s = loop_of(x->em->lc, sp, x->vars[i], x->con->k[i].extent, FOR_SERIAL, s);
   s = s ? loop_of(x->em->lc, sp, x->p, count, FOR_SERIAL, s) : NULL;
-  if (s && s->kind == STMT_FOR && s->loop.var == x->p) loop_set_parallel(x->em->lc, s, 4);
+  int64_t k = 256;
+  expr_const_int(x->em->c, x->con->ktotal, &k);
+  if (s && s->kind == STMT_FOR && s->loop.var == x->p)
+    loop_set_parallel(x->em->lc, s, PARALLEL_COPY / (k * x->width + 1) + 1);
   if (s) vec_push(x->em->tmp, out, s);
 }
 

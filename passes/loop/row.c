@@ -7,7 +7,7 @@
 #include "passes/loop/emit.h"
 #include "passes/loop/emit.h"
 
-#define PARALLEL_WORK (32 * 1024)
+#define PARALLEL_WORK (128 * 1024)
 
 typedef struct {
   const Stage *st;
