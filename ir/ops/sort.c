@@ -2,8 +2,9 @@
  *
  * One stage makes the permutation that sorts each row: a merge sort from the bottom up over
  * positions, so that it is stable in both directions and takes n log n steps whatever the data. NaN
- * counts as greater than every number (NumPy's order). The results then are plain stages that read
- * through the permutation. A row runs over the reduced axes of a TeAxes, in row-major order. */
+ * counts as greater than every number (NumPy's order). Rows are sorted in parallel, each in memory
+ * of its own. The results then are plain stages that read through the permutation. A row runs over
+ * the reduced axes of a TeAxes, in row-major order. */
 #include "ir/ops/script.h"
 
 #include <string.h>
@@ -65,24 +66,33 @@ static Stmt *merge_pass(LowerCtx *lc, const TeAxes *t, const Expr *const *row, c
   return SEQ(FOR(run, runs, merge), STOREN(state, SUB(one, LOADN(state, I64(2))), I64(2)));
 }
 
+/* How many rows a thread takes at least: enough for about 2^15 steps. */
+static int64_t rows_at_once(int64_t len, int64_t passes) {
+  int64_t steps = len * (passes + 1), least = INT64_C(1) << 15;
+  return steps <= 0 || steps >= least ? 1 : least / steps + 1;
+}
+
 /* A stage with the sorting permutation of every row: [row..., place] -> position in the row. */
 static Buffer *permutation(LowerCtx *lc, const TeAxes *t, bool descending) {
   Context *c = lc->c;
+  Arena *a = lc->arena;
+  Span span = lc->node->span;
   const Expr *n = expr_product(c, t->red, t->nred), *two_n[2] = {I64(2), n}, *three = I64(3);
   const Expr *shape[TE_MAX_RANK + 1], *row[TE_MAX_RANK], *idx[TE_MAX_RANK + 1];
-  Var *vars[TE_MAX_RANK];
   uint32_t nrow = 0;
   for (uint32_t i = 0; i < t->x->ndim; i++)
-    if (!t->reduced[i]) {
-      vars[nrow] = var_create(c, arena_printf(lc->arena, "i%u", i), DT_I64);
-      idx[nrow] = row[nrow] = vars[nrow]->expr;
-      shape[nrow++] = t->x->shape[i];
-    }
+    if (!t->reduced[i]) shape[nrow++] = t->x->shape[i];
+  Var *r = VAR("r"), *k = VAR("k"), *p = VAR("p"), *done = VAR("k");
+  const Expr *rest = r->expr;
+  for (uint32_t i = nrow; i-- > 0;) {
+    idx[i] = row[i] = i ? te_axis_div(c, EXPR_FLOORMOD, rest, shape[i]) : rest;
+    if (i) rest = te_axis_div(c, EXPR_FLOORDIV, rest, shape[i]);
+  }
   shape[nrow] = n;
+  idx[nrow] = done->expr;
   Buffer *out = te_alloc(lc, "order", shape, nrow + 1, DT_I64);
-  Buffer *perm = te_alloc(lc, "perm", two_n, 2, DT_I64);
-  Buffer *state = te_alloc(lc, "state", &three, 1, DT_I64);
-  Var *k = VAR("k"), *p = VAR("p"), *done = VAR("k");
+  Buffer *perm = buffer_create(c, "perm", DT_I64, two_n, 2, "global");
+  Buffer *state = buffer_create(c, "state", DT_I64, &three, 1, "local");
   int64_t len, passes = 0;
   bool known = expr_const_int(c, n, &len);
   while (known && passes < 62 && (INT64_C(1) << passes) < len) passes++;
@@ -90,12 +100,16 @@ static Buffer *permutation(LowerCtx *lc, const TeAxes *t, bool descending) {
   const Expr *width = expr_binary(c, EXPR_SHL, I64(1), p->expr);
   Stmt *pass = merge_pass(lc, t, row, n, perm, state, width, descending);
   if (!known) pass = IF(LT(width, n), pass, NULL);
-  idx[nrow] = done->expr;
-  Stmt *copy = stmt_store(lc->arena, lc->node->span, out, idx,
-                          LOADN(perm, LOADN(state, I64(2)), done->expr));
-  Stmt *body = SEQ(FOR(k, n, STOREN(perm, k->expr, I64(0), k->expr)), STOREN(state, I64(0), I64(2)),
+  Stmt *copy = stmt_store(a, span, out, idx, LOADN(perm, LOADN(state, I64(2)), done->expr));
+  Stmt *body = SEQ(stmt_alloc(a, span, perm), stmt_alloc(a, span, state),
+                   FOR(k, n, STOREN(perm, k->expr, I64(0), k->expr)), STOREN(state, I64(0), I64(2)),
                    FOR(p, I64(passes), pass), FOR(done, n, copy));
-  te_block(lc, "sort", te_loops(lc, vars, shape, nrow, body));
+  if (nrow) {
+    body = stmt_for(a, span, r, I64(0), expr_product(c, shape, nrow), FOR_PARALLEL, body);
+    int64_t grain = known ? rows_at_once(len, passes) : 1;
+    if (grain > 1) body->loop.annotations = attr_with(a, NULL, "relaxc.grain", attr_int(a, grain));
+  }
+  te_block(lc, "sort", body);
   return out;
 }
 
