@@ -60,6 +60,20 @@ void te_assert(LowerCtx *lc, const Expr *cond, const char *fmt, ...) {
   vec_push(lc->arena, &lc->stages, s);
 }
 
+void te_need_natural(LowerCtx *lc, uint32_t operand) {
+  if (node_in(lc->node, operand)->sinfo->kind != SINFO_SHAPE) return;
+  InferCtx ic = {.c = lc->c, .m = lc->m, .arena = lc->arena};
+  uint32_t ndim;
+  const Expr *const *shape = te_result_shape(lc, 0, &ndim), *zero = te_i64(lc, 0);
+  for (uint32_t i = 0; i < ndim; i++) {
+    int64_t lo, hi;
+    dim_bounds(lc->c, NULL, expr_dim(lc->c, shape[i]), &lo, &hi);
+    if (lo < 0)
+      te_assert(lc, expr_binary(lc->c, EXPR_GE, shape[i], zero), "dim %u, %s, is negative", i,
+                infer_expr_text(&ic, shape[i]));
+  }
+}
+
 bool te_need_equal(LowerCtx *lc, const Expr *a, const Expr *b, const char *what) {
   InferCtx ic = {.c = lc->c, .m = lc->m, .arena = lc->arena};
   if (infer_eq(&ic, a, b)) return true;

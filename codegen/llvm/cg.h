@@ -324,8 +324,10 @@ typedef struct Host {
 } Host;
 /* prim_entry.c */
 void prim_host_define(Cg *cg, Host *h);
-/* graph.c: h->ws for `total` bytes of workspace. */
-void host_define_bytes(Cg *cg, Host *h, const Dim *total);
+/* sizes.c: h->ws for `total` bytes of workspace, and dims that must not be negative. */
+void host_define_bytes(Cg *cg, Host *h, const Dim *total, const Dim *const *early, uint32_t nearly);
+/* Fails, in the calling function, when what h->ws gave is no size. */
+void host_check_bytes(Fn *fn, LLVMValueRef bytes, LLVMValueRef name);
 Host *host_get(Cg *cg, const Func *f);
 void host_define_all(Cg *cg);
 /* Calls h->fn with n arguments in a list that has room for one more; `stack`: NULL, or what the

@@ -45,7 +45,7 @@ static void check_negative(Entry *e) {
   }
 }
 
-/* Bytes of scratch; fails when sizes overflow. */
+/* Bytes of scratch; fails when sizes overflow or a dim is negative. */
 static LLVMValueRef workspace_bytes(Entry *e) {
   Fn *fn = e->fn;
   const Func *f = e->f->func;
@@ -53,8 +53,7 @@ static LLVMValueRef workspace_bytes(Entry *e) {
   for (uint32_t i = 0; i < f->ndims; i++) dims[i] = dim_value(fn, dim_var(fn->c, f->dims[i]));
   LLVMValueRef n = LLVMBuildCall2(fn->b, e->h->ws_type, e->h->ws, dims, f->ndims, "");
   LLVMValueRef name = str(e, e->name);
-  fn_fail_if(fn, LLVMBuildICmp(fn->b, LLVMIntSLT, n, cg_i64(e->cg, 0), ""), ST_OVERFLOW,
-             "%s: a size is beyond 64 bits", &name, 1);
+  host_check_bytes(fn, n, name);
   return n;
 }
 

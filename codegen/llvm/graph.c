@@ -168,59 +168,6 @@ void fn_check_memory(Fn *fn, LLVMValueRef p) {
   LLVMPositionBuilderAtEnd(fn->b, good);
 }
 
-const Dim *sinfo_bytes(Context *c, const SInfo *si) {
-  const Dim *d = dim_const(c, (int64_t)dtype_bytes(si->dtype));
-  for (int32_t i = 0; i < si->ndim; i++) d = dim_mul(c, d, expr_dim(c, si->dims[i]));
-  return d;
-}
-
-static LLVMValueRef with_overflow(Fn *fn, const char *name, LLVMValueRef x, LLVMValueRef y,
-                                  LLVMValueRef *bad) {
-  LLVMTypeRef t = fn->cg->i64;
-  LLVMValueRef args[2] = {x, y};
-  LLVMValueRef r = cg_intrinsic(fn->cg, fn->b, name, &t, 1, args, 2);
-  LLVMValueRef o = LLVMBuildExtractValue(fn->b, r, 1, "");
-  *bad = *bad ? LLVMBuildOr(fn->b, *bad, o, "") : o;
-  return LLVMBuildExtractValue(fn->b, r, 0, "");
-}
-
-static bool is_product(const DimAtom *a) {
-  return a->kind == ATOM_OPAQUE && a->expr->kind == EXPR_MUL && dtype_eq(a->expr->dtype, DT_I64);
-}
-
-LLVMValueRef dim_checked(Fn *fn, const Dim *d, LLVMValueRef *bad) {
-  Cg *cg = fn->cg;
-  LLVMValueRef sum = d->konst || !d->n ? cg_i64(cg, d->konst) : NULL;
-  for (uint32_t i = 0; i < d->n; i++) {
-    const DimTerm *t = &d->terms[i];
-    LLVMValueRef p = t->coef == 1 ? NULL : cg_i64(cg, t->coef);
-    for (uint32_t k = 0; k < t->n; k++) {
-      const DimAtom *a = t->atoms[k];
-      LLVMValueRef v;
-      if (is_product(a)) { /* one whose coefficients don't fit */
-        v = with_overflow(fn, "llvm.smul.with.overflow",
-                          dim_checked(fn, expr_dim(fn->c, a->expr->arg[0]), bad),
-                          dim_checked(fn, expr_dim(fn->c, a->expr->arg[1]), bad), bad);
-      } else if (a->kind == ATOM_VAR || a->kind == ATOM_OPAQUE) {
-        const Dim *one = a->kind == ATOM_VAR ? dim_var(fn->c, a->var) : expr_dim(fn->c, a->expr);
-        v = dim_value(fn, one);
-      } else {
-        LLVMValueRef x = dim_checked(fn, a->a, bad), y = dim_checked(fn, a->b, bad);
-        if (a->kind == ATOM_FLOORDIV || a->kind == ATOM_FLOORMOD) {
-          v = cg_div(fn->b, x, y, true, true, a->kind == ATOM_FLOORMOD);
-        } else {
-          LLVMIntPredicate pr = a->kind == ATOM_MIN ? LLVMIntSLT : LLVMIntSGT;
-          v = cg_select(fn->b, LLVMBuildICmp(fn->b, pr, x, y, ""), x, y);
-        }
-      }
-      p = p ? with_overflow(fn, "llvm.smul.with.overflow", p, v, bad) : v;
-    }
-    if (!p) p = cg_i64(cg, t->coef);
-    sum = sum ? with_overflow(fn, "llvm.sadd.with.overflow", sum, p, bad) : p;
-  }
-  return sum;
-}
-
 /* ---- values ---- */
 
 static GVal *gval(Graph *g, const SInfo *si) {
@@ -315,7 +262,7 @@ static void set_dest(Graph *g, Node *n, uint32_t leaf, int32_t out, const Node *
 
 /* ---- memory ---- */
 
-static bool sum_has_only(Graph *g, const Dim *d) {
+bool graph_known_early(Graph *g, const Dim *d) {
   VarVec vars = {0};
   expr_vars(g->arena, dim_expr(g->cg->c, d, DT_I64), &vars);
   for (uint32_t i = 0; i < vars.n; i++)
@@ -326,7 +273,9 @@ static bool sum_has_only(Graph *g, const Dim *d) {
 /* Takes `bytes` of the function's workspace; NULL when its size isn't known beforehand. */
 static const Dim *reserve(Graph *g, const Dim *bytes) {
   Context *c = g->cg->c;
-  if (!sum_has_only(g, bytes)) return NULL;
+  if (!graph_known_early(g, bytes)) return NULL;
+  /* in a branch that isn't taken, a dim may be negative */
+  if (!dim_surely_natural(c, bytes)) bytes = dim_max(c, bytes, dim_const(c, 0));
   const Dim *at = g->total, *unit = dim_const(c, 64);
   const Dim *up = dim_floordiv(c, dim_add(c, bytes, dim_const(c, 63)), unit);
   g->total = dim_add(c, g->total, dim_mul(c, up, unit));
@@ -671,6 +620,8 @@ static GVal *emit_node(Graph *g, Node *n) {
 GVal *graph_value(Graph *g, Node *n) {
   GVal *v = map_getp(&g->vals, n);
   if (v) return v;
+  /* before memory depends on them; those of a match_cast are what it compares */
+  if (n->op != OP_MATCH_CAST) graph_check_dims(g, n->sinfo);
   v = emit_node(g, n);
   /* A node in place is evaluated where it stands: its code needn't reach other places. */
   if (n->block || n->op == OP_CONST) map_setp(&g->vals, n, v);
@@ -776,24 +727,6 @@ static void store_result(Graph *g, GVal *v, uint32_t i) {
   }
 }
 
-void host_define_bytes(Cg *cg, Host *h, const Dim *total) {
-  Fn fn;
-  host_fn_begin(&fn, cg, h->ws);
-  for (uint32_t i = 0; i < h->f->ndims; i++)
-    fn_bind(&fn, h->f->dims[i], (Binding){.idx = LLVMGetParam(h->ws, i), .level = 0});
-  LLVMValueRef bad = NULL;
-  for (int o = 0; o < 2; o++)
-    for (uint32_t i = 0; i < (o ? h->nouts : h->nargs); i++) {
-      HostLeaf *l = o ? &h->outs[i] : &h->args[i];
-      if (l->si->kind == SINFO_TENSOR && !l->dynamic)
-        (void)dim_checked(&fn, sinfo_bytes(cg->c, l->si), &bad);
-    }
-  LLVMValueRef v = dim_checked(&fn, total, &bad);
-  if (bad) v = cg_select(fn.b, bad, cg_i64(cg, -1), v);
-  LLVMBuildRet(fn.b, v);
-  host_fn_end(&fn);
-}
-
 static void host_define(Cg *cg, Host *h) {
   Fn fn;
   if (!h->fn) return;
@@ -803,6 +736,7 @@ static void host_define(Cg *cg, Host *h) {
   map_init(&g.vals, g.arena);
   map_init(&g.dests, g.arena);
   map_init(&g.offsets, g.arena);
+  map_init(&g.signs, g.arena);
   g.total = dim_const(cg->c, 0);
   GVals args = {0}, results = {0};
   bind_arguments(&g, &args);
@@ -816,9 +750,8 @@ static void host_define(Cg *cg, Host *h) {
     for (uint32_t i = 0; i < h->nouts && i < results.n; i++) store_result(&g, results.at[i], i);
   }
   fn_return(&fn, LLVMConstNull(cg->i32));
-  const Dim *total = g.total;
+  if (!cg->failed) host_define_bytes(cg, h, g.total, g.early.at, g.early.n);
   host_fn_end(&fn);
-  if (!cg->failed) host_define_bytes(cg, h, total);
 }
 
 void host_define_all(Cg *cg) {

@@ -20,11 +20,13 @@ typedef struct Graph {
   Cg *cg;
   Arena *arena;
   Host *host;
-  Map vals;           /* Node* -> GVal* */
-  Map dests;          /* Node* -> int32_t[leaves]: the output it is computed into, or -1 */
-  Map offsets;        /* Node* -> const Dim*[leaves]: place in the workspace */
-  const Dim *total;   /* bytes of workspace so far */
-  LLVMValueRef *outs; /* output pointers */
+  Map vals;               /* Node* -> GVal* */
+  Map dests;              /* Node* -> int32_t[leaves]: the output it is computed into, or -1 */
+  Map offsets;            /* Node* -> const Dim*[leaves]: place in the workspace */
+  const Dim *total;       /* bytes of workspace so far */
+  Map signs;              /* Dim*: known not to be negative, or checked */
+  VEC(const Dim *) early; /* dims to check together with the sizes */
+  LLVMValueRef *outs;     /* output pointers */
   LLVMValueRef ws;
   LLVMValueRef stack;   /* where the calls of an endless function began */
   bool wants_weights;   /* a constant of the function lies in the weights file */
@@ -44,6 +46,11 @@ void graph_keep(Graph *g, LLVMValueRef p);
 GVal *graph_alloc(Graph *g, Node *n, uint32_t leaf, const SInfo *si);
 /* Copies tensor v's elements to memory `to`. */
 void gval_copy(Graph *g, GVal *v, LLVMValueRef to);
+/* Does d consist of the function's own symbolic dims? */
+bool graph_known_early(Graph *g, const Dim *d);
+/* sizes.c: the dims of a tensor, or of those in a tuple, must not be negative. */
+void graph_check_dims(Graph *g, const SInfo *si);
+bool dim_surely_natural(Context *c, const Dim *d);
 /* graph_call.c: OP_CALL, call_tir, packed functions. */
 GVal *graph_call(Graph *g, Node *n);
 bool graph_calls(const Node *n);

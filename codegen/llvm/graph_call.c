@@ -250,9 +250,7 @@ static GVal *call_func(Graph *g, Node *n, const Func *f) {
   }
   if (cg->failed) return void_value(g, n);
   LLVMValueRef bytes = LLVMBuildCall2(fn->b, h->ws_type, h->ws, dims, f->ndims, "");
-  LLVMValueRef over = LLVMBuildICmp(fn->b, LLVMIntSLT, bytes, cg_i64(cg, 0), "");
-  LLVMValueRef name = cg_string(cg, f->name);
-  fn_fail_if(fn, over, ST_OVERFLOW, "%s: a size is beyond 64 bits", &name, 1);
+  host_check_bytes(fn, bytes, cg_string(cg, f->name));
   LLVMValueRef ws = cg_scratch_push(cg, fn->b, bytes);
   fn_check_memory(fn, ws);
   args[k++] = ws;

@@ -48,5 +48,5 @@ void prim_host_define(Cg *cg, Host *h) {
   const Attr *bytes = attr_get(p->attrs, "relaxc.workspace_bytes");
   const Dim *total = bytes && bytes->kind == ATTR_EXPR ? expr_dim(cg->c, bytes->expr) : NULL;
   if (bytes && bytes->kind == ATTR_INT) total = dim_const(cg->c, bytes->i);
-  host_define_bytes(cg, h, total ? total : dim_const(cg->c, 0));
+  host_define_bytes(cg, h, total ? total : dim_const(cg->c, 0), NULL, 0);
 }

@@ -34,6 +34,7 @@ const SInfo *infer_full_like(InferCtx *ic, Node *n) {
 
 bool lower_full(LowerCtx *lc, Node *n) {
   (void)n;
+  te_need_natural(lc, 0);
   te_result_begin(lc, 0, "T_full");
   te_out_value(lc, te_operand(lc, 1, lc->ax, lc->nspatial));
   return true;
@@ -51,6 +52,7 @@ const SInfo *infer_filled_like(InferCtx *ic, Node *n) {
 }
 
 static bool filled(LowerCtx *lc, double v) {
+  te_need_natural(lc, 0);
   te_result_begin(lc, 0, "T_full");
   te_out(lc, te_spatial_end(lc, expr_lit(lc->c, lc->stage_dtype, v)));
   return true;

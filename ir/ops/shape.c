@@ -292,6 +292,7 @@ bool lower_broadcast_to(LowerCtx *lc, Node *n) {
   Context *c = lc->c;
   Buffer *x = te_arg(lc, 0);
   (void)n;
+  te_need_natural(lc, 1);
   te_result_begin(lc, 0, "T_broadcast_to");
   const Expr *idx[TE_MAX_RANK];
   for (uint32_t i = 0; i < x->ndim; i++) {

@@ -78,6 +78,9 @@ const Expr *te_i64(LowerCtx *lc, int64_t v);
  * fused. Nothing is emitted for a condition that is literally true. */
 void te_assert(LowerCtx *lc, const Expr *cond, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
+/* If this operand is a shape, the result's: its dims must not be negative, checked where that isn't
+ * known. */
+void te_need_natural(LowerCtx *lc, uint32_t operand);
 /* Two dims that must be equal for the operator to be right: refused where they provably differ,
  * checked at run time where that isn't known. */
 bool te_need_equal(LowerCtx *lc, const Expr *a, const Expr *b, const char *what);
