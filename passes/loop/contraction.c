@@ -340,7 +340,8 @@ static void whole_columns(Kernel *kn, bool parallel, StmtVec *out) {
 }
 
 static void static_rows(Kernel *kn, int64_t m, bool parallel, StmtVec *out) {
-  uint32_t max = tile_rows(kn->con, kn->em->s->v, tall_vectors(kn));
+  const Windows *w = kn->con->windows;
+  uint32_t max = w ? w->height : tile_rows(kn->con, kn->em->s->v, tall_vectors(kn));
   int64_t tiles = (m + max - 1) / max, low = m / tiles, high_count = m % tiles, all, some, others;
   RowSegment *segs = ARENA_ARRAY(kn->em->tmp, RowSegment, tiles);
   uint32_t n = split_rows(kn, m, 0, high_count, (uint32_t)low + 1, segs), rest;
@@ -348,7 +349,9 @@ static void static_rows(Kernel *kn, int64_t m, bool parallel, StmtVec *out) {
   rest = split_rows(kn, m, high_count * (low + 1), tiles - high_count, (uint32_t)low, flat);
   uint32_t nv = tile_vectors(kn, segs, n + rest, &all), nv_tall = tile_vectors(kn, segs, n, &some);
   uint32_t nv_flat = tile_vectors(kn, flat, rest, &others);
-  if (n && some + others <= all - all / 10) { /* each with what suits it; B is read twice */
+  if (w) {
+    emit_segments(kn, segs, n + rest, w->nv, parallel, out);
+  } else if (n && some + others <= all - all / 10) { /* each with what suits it; B is read twice */
     emit_segments(kn, segs, n, nv_tall, parallel, out);
     emit_segments(kn, flat, rest, nv_flat, parallel, out);
   } else {
@@ -494,7 +497,8 @@ static bool without_padding(Sched *s, const Group *g, const Stage *before, Paddi
   if (find_form(s, &p->group, con)) return padding_of_rows(s, p, con);
   emit_collapse(em);
   *con = (Contraction){0};
-  return !find_form(s, &p->group, con) && con->st && padding_of_columns(em, p, con);
+  return !find_form(s, &p->group, con) && con->st &&
+         (padding_of_windows(em, p, con) || padding_of_columns(em, p, con));
 }
 
 bool contraction_takes_in(Sched *s, Group *g, const Stage *before) {
@@ -594,9 +598,9 @@ bool contraction_emit(Sched *s, Group *g, const Stage *before, StmtVec *out) {
               ready  ? "operand packed at compile time"
               : pack ? "operand packed at run time"
                      : "operand read in place",
-              !bare       ? ""
-              : con.edges ? ", padding masked"
-                          : ", padding left out",
+              !bare                      ? ""
+              : con.edges || con.windows ? ", padding masked"
+                                         : ", padding left out",
               g->n > 1 ? ", epilogue in registers" : "");
   int64_t grain = outer_parallel ? PARALLEL_WORK / (work > 0 ? work : 1) + 1 : 0;
   Stmt *st = wrap_outer(s, &con, outer, vars, no, grain, seq_of(s->a, &body));

@@ -24,6 +24,16 @@ typedef struct {
   } in[MAX_BOUNDS];
 } Edges;
 
+/* Windows of rows and columns whose padding is nowhere (windows.c); positions count from the first
+ * row and column of what they read. */
+typedef struct {
+  uint32_t height, nv;   /* of a tile: all columns */
+  uint32_t row_k, col_k; /* axes of k, by their numbers */
+  int64_t row_step, row_k_step, row_first, rows;
+  int64_t col_k_step, col_first, cols; /* columns are 2 apart */
+  int64_t pitch;                       /* from row to row */
+} Windows;
+
 /* C[batch, m, n] += A[batch, m, k] * B[batch, k, n]; any number of axes of each kind. B is the
  * operand that has the axis along which C is contiguous. */
 typedef struct {
@@ -45,7 +55,8 @@ typedef struct {
   bool b_unit;         /* it is 1 */
   Bound bounds[MAX_BOUNDS];
   uint32_t nbounds;
-  const Edges *edges; /* of B, or NULL: it is whole */
+  const Edges *edges;     /* of B, or NULL: it is whole */
+  const Windows *windows; /* of B, or NULL */
 } Contraction;
 
 /* Where a kernel reads B from. */
@@ -105,6 +116,8 @@ bool padding_open(Sched *s, const Group *g, const Stage *before, Padding *p);
 bool padding_of_rows(Sched *s, const Padding *p, Contraction *con);
 /* Gives con, found after axes were merged, its edges: B is padded. False when masks don't serve. */
 bool padding_of_columns(Emit *em, const Padding *p, Contraction *con);
+/* The same for windows over rows and every second column. */
+bool padding_of_windows(Emit *em, const Padding *p, Contraction *con);
 /* Whether B has an element inside of the padding at that column and k. */
 bool edges_hold(const Edges *e, int64_t column, const int64_t *k, uint32_t nk);
 /* The bound on axis k of the reduction, or NULL. */
@@ -114,6 +127,12 @@ void bound_rows(const Bound *b, int64_t k, int64_t *from, int64_t *to);
 /* The steps of k that `row` has, of `extent`. */
 void bound_steps(Context *c, const Bound *b, const Expr *row, const Expr *extent,
                  const Expr **first, const Expr **count);
+
+/* ---- windows.c ---- */
+/* The multiply-adds of a tile from `row` (known where the tile is at the border: first, else -1).
+ */
+Stmt *windows_steps(Emit *em, const Contraction *con, Buffer *acc, const Expr *row, int64_t first,
+                    uint32_t height);
 
 /* ---- sink.c ---- */
 /* Whether only con's stage reads what `before` computes, so that it may move there. */

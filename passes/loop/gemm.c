@@ -664,7 +664,8 @@ static Stmt *emit_tile(Tile *t) {
   t->from = 0;
   t->to = t->height;
   bind_bounds(t, &out);
-  Stmt *loops = k_loops(t, 0);
+  Stmt *loops =
+      con->windows ? windows_steps(em, con, t->acc, t->row, t->first, t->height) : k_loops(t, 0);
   if (loops) vec_push(em->tmp, &out, loops);
   Stmt *finish = emit_epilogue(t);
   if (kn->kb && em->g->n > 1)

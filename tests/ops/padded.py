@@ -45,9 +45,11 @@ class Case:
         reach = [(k - 1) * d for k, d in zip(self.kernel, self.dilation)]
         self.groups = rng.choice((1, 1, 1, 1, 2, 5))
         self.pad = [(rng.randint(0, r + 2), rng.randint(0, r + 1)) for r in reach]
-        if self.groups > 1 and rng.random() < 0.7:  # results of the image's size
+        if self.groups > 1 and rng.random() < 0.5:  # results of the image's size
             self.stride = [1] * nd
             self.pad = [(p, r - p) for p, r in zip([rng.randint(0, r) for r in reach], reach)]
+        elif self.groups > 1:
+            self.stride[-1] = 2
         low = [max(1, r + 1 - sum(p)) for r, p in zip(reach, self.pad)]
         self.size = [rng.randint(a, max(a, rng.choice((4, 7, 7, 8, 15, 30)))) for a in low]
         if self.groups == 1:

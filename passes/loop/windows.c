@@ -1,0 +1,238 @@
+/* Windows that stride over the columns, row by row of what they read.
+ *
+ *   C[c, y, x] += A[c, i, j] * B[c, 2y + i - 1, 2x + j - 1]    (a depthwise convolution)
+ *
+ *   for each row of B that a tile of rows y needs:
+ *     load it whole; split it by shuffles into the even and the odd columns
+ *     for each j: the even or odd ones, moved by a lane where j - 1 is negative or past 1
+ *     for each (y, i) that read this row, each j: acc[y] += A[i, j] * that
+ *
+ * Every element is loaded once for a tile, aligned as its row is, and the padding needs no copy: a
+ * vector before or after the row is zero, so is a row above or below the image.
+ */
+#include "passes/loop/contraction.h"
+
+#define MAX_STEPS 32
+#define MIN_HEIGHT 2
+#define MAX_HEIGHT 7
+#define MAX_PARTS 40 /* vectors of a row by residues */
+
+/* An index of B as step * (row or column) + k_step * k + rest. */
+typedef struct {
+  uint32_t k; /* by its number */
+  int64_t step, k_step, rest, lo, hi;
+} Index;
+
+static bool take(Context *c, const Dim **d, const Var *v, int64_t *step) {
+  const Dim *coef;
+  return dim_linear(c, *d, v, &coef, d) && dim_is_const(coef, step);
+}
+
+/* The index in which `axis` occurs. */
+static bool find_index(Context *c, const Padding *p, const Contraction *con, const Axis *axis,
+                       Index *x) {
+  int64_t step, n, steps;
+  for (uint32_t i = 0; i < p->n; i++) {
+    const Dim *d = p->inside[i].at;
+    if (!dim_uses_var(d, axis->var)) continue;
+    *x = (Index){.k = con->nk, .lo = p->inside[i].lo, .hi = p->inside[i].hi};
+    if (!take(c, &d, axis->var, &x->step) || x->step < 1) return false;
+    for (uint32_t k = 0; k < con->nk; k++) {
+      if (!take(c, &d, con->k[k].var, &step)) return false;
+      if (!step) continue;
+      if (step < 0 || x->k < con->nk) return false;
+      x->k = k;
+      x->k_step = step;
+    }
+    for (uint32_t a = 0; a < con->st->naxes; a++) /* axes of a single step stand at 0 */
+      if (axis_is_unit(&con->st->axes[a]) && !take(c, &d, con->st->axes[a].var, &step))
+        return false;
+    if (x->k == con->nk || !dim_is_const(d, &x->rest) || !expr_const_int(c, axis->extent, &n) ||
+        !expr_const_int(c, con->k[x->k].extent, &steps))
+      return false;
+    if (x->lo < x->rest - steps * x->k_step) x->lo = x->rest;
+    int64_t most = x->rest + (n - 1) * x->step + (steps - 1) * x->k_step + 1;
+    if (x->hi > most) x->hi = most;
+    return x->lo < x->hi;
+  }
+  return false;
+}
+
+bool padding_of_windows(Emit *em, const Padding *p, Contraction *con) {
+  Context *c = em->c;
+  const Variant *v = em->s->v;
+  Index row, col;
+  int64_t n, k, pitch, off_row, off_k, off_j;
+  if (!con->b_rows || con->nrows || con->nk != 2 || p->n != 2 || !em->use_mask || con->lanes > 64 ||
+      !expr_const_int(c, con->n.extent, &n) || !expr_const_int(c, con->ktotal, &k) ||
+      k > MAX_STEPS || !find_index(c, p, con, &con->m, &row) ||
+      !find_index(c, p, con, &con->n, &col) || col.step != 2 || row.k == col.k)
+    return false;
+  const Expr *load = factor_load(con->b);
+  const Dim *off = flat_offset(em->lc, load->buf, load->arg);
+  int64_t unit;
+  if (!take(c, &off, con->m.var, &off_row) || !take(c, &off, con->k[row.k].var, &off_k) ||
+      !take(c, &off, con->k[col.k].var, &off_j) || !take(c, &off, con->n.var, &unit) ||
+      unit != col.step || off_j != col.k_step || off_row % row.step)
+    return false;
+  pitch = off_row / row.step;
+  if (off_k != row.k_step * pitch) return false;
+  uint32_t nv = (uint32_t)((n + con->lanes - 1) / con->lanes);
+  if (col.hi - col.lo > 2 * MAX_PARTS * (int64_t)con->lanes) return false;
+  /* the sums, a row by residues, a window's column, and A */
+  int64_t height = ((int64_t)v->vector_regs - 3 * nv - 6) / nv;
+  if (height > MAX_HEIGHT) height = MAX_HEIGHT;
+  if (height < MIN_HEIGHT) return false;
+  Windows *w = ARENA_NEW(em->tmp, Windows);
+  *w = (Windows){.nv = nv,
+                 .height = (uint32_t)height,
+                 .row_k = row.k,
+                 .col_k = col.k,
+                 .row_step = row.step,
+                 .row_k_step = row.k_step,
+                 .row_first = row.rest - row.lo,
+                 .rows = row.hi - row.lo,
+                 .col_k_step = col.k_step,
+                 .col_first = col.rest - col.lo,
+                 .cols = col.hi - col.lo,
+                 .pitch = pitch};
+  con->windows = w;
+  con->bounds[0] = (Bound){.row = con->m.var,
+                           .tiled = true,
+                           .k = row.k,
+                           .row_step = row.step,
+                           .k_step = row.k_step,
+                           .lo = row.lo - row.rest,
+                           .hi = row.hi - row.rest};
+  con->nbounds = 1;
+  return true;
+}
+
+/* ---- the steps of a tile ---- */
+
+typedef struct {
+  Emit *em;
+  const Contraction *con;
+  const Windows *w;
+  StmtVec *out;
+  const Expr *zero;
+  const Expr *parts[2][MAX_PARTS]; /* the row at hand: even columns, odd ones */
+  uint32_t n;                      /* vectors of each */
+} Walk;
+
+static const Expr *name_value(Walk *k, const char *name, const Expr *e) {
+  Var *v = var_create(k->em->c, name, e->dtype);
+  vec_push(k->em->tmp, k->out, stmt_let(k->em->a, k->con->st->span, v, e));
+  return v->expr;
+}
+
+/* Vector i of the row that begins at `start`, zero after its end. */
+static const Expr *load_part(Walk *k, Buffer *b, const Expr *start, int64_t i) {
+  Context *c = k->em->c;
+  uint32_t lanes = k->con->lanes;
+  int64_t left = k->w->cols - i * lanes;
+  if (left <= 0) return k->zero;
+  const Expr *at = expr_simplify(c, expr_add(c, start, i64(c, i * lanes)));
+  at = expr_ramp(c, at, i64(c, 1), lanes);
+  const Expr *v = left >= lanes
+                      ? expr_load(c, b, &at, 1)
+                      : expr_load_pred(c, b, &at, 1, lane_mask(c, i64(c, 0), i64(c, left), lanes));
+  DType wide = dtype_lanes(k->con->d, lanes);
+  return dtype_eq(v->dtype, wide) ? v : expr_cast(c, wide, v);
+}
+
+/* Fills the parts: of a row of B, or zeros (start NULL). */
+static void split_row(Walk *k, Buffer *b, const Expr *start) {
+  Context *c = k->em->c;
+  uint32_t lanes = k->con->lanes;
+  for (uint32_t i = 0; i < k->n; i++) {
+    const Expr *both[2] = {k->zero, k->zero};
+    for (uint32_t h = 0; start && h < 2; h++) {
+      both[h] = load_part(k, b, start, (int64_t)i * 2 + h);
+      if (both[h] != k->zero) both[h] = name_value(k, "part", both[h]);
+    }
+    for (uint32_t r = 0; r < 2; r++) {
+      int64_t pick[64];
+      for (uint32_t l = 0; l < lanes; l++) pick[l] = 2 * (int64_t)l + r;
+      k->parts[r][i] = both[0] == k->zero ? k->zero
+                                          : name_value(k, r ? "odd" : "even",
+                                                       expr_shuffle(c, both, 2, pick, lanes));
+    }
+  }
+}
+
+/* The column of step j of the windows, for vector `i` of them. */
+static const Expr *window_column(Walk *k, int64_t j, uint32_t i) {
+  Context *c = k->em->c;
+  int64_t lanes = k->con->lanes, at = k->w->col_first + j * k->w->col_k_step, r = at & 1;
+  int64_t first = i * lanes + (at - r) / 2,
+          part = first >= 0 ? first / lanes : -((lanes - 1 - first) / lanes);
+  int64_t shift = first - part * lanes, pick[64];
+  const Expr *both[2];
+  for (int64_t h = 0; h < 2; h++)
+    both[h] = part + h >= 0 && part + h < k->n ? k->parts[r][part + h] : k->zero;
+  if (!shift || (both[0] == k->zero && both[1] == k->zero)) return both[0];
+  for (int64_t l = 0; l < lanes; l++) pick[l] = l + shift;
+  return name_value(k, "column", expr_shuffle(c, both, 2, pick, (uint32_t)lanes));
+}
+
+/* acc[y, *] += A[i, j] * column, where row y of the tile reads the row at hand as its i-th. */
+static void add_products(Walk *k, Buffer *acc, uint32_t y, const Expr *const *a, int64_t j,
+                         const Expr *const *columns) {
+  Context *c = k->em->c;
+  for (uint32_t v = 0; v < k->w->nv; v++) {
+    const Expr *at[] = {i64(c, y), i64(c, v)}, *sum = expr_load(c, acc, at, 2);
+    const Expr *args[] = {a[j], columns[v], sum};
+    const Expr *e = dtype_is_float(sum->dtype) ? expr_call(c, INTRIN_fma, sum->dtype, args, 3)
+                                               : expr_add(c, sum, expr_mul(c, args[0], args[1]));
+    vec_push(k->em->tmp, k->out, stmt_store(k->em->a, k->con->st->span, acc, at, e));
+  }
+}
+
+Stmt *windows_steps(Emit *em, const Contraction *con, Buffer *acc, const Expr *row, int64_t first,
+                    uint32_t height) {
+  Context *c = em->c;
+  const Windows *w = con->windows;
+  StmtVec out = {0};
+  int64_t ni = 0, nj = 0;
+  expr_const_int(c, con->k[w->row_k].extent, &ni);
+  expr_const_int(c, con->k[w->col_k].extent, &nj);
+  Walk k = {em, con, w, &out, expr_broadcast(c, expr_lit(c, con->d, 0), con->lanes), {{0}}, 0};
+  k.n = (uint32_t)((w->cols + 2 * con->lanes - 1) / (2 * con->lanes));
+  const Expr *a[MAX_STEPS] = {0};
+  for (int64_t i = 0; i < ni; i++)
+    for (int64_t j = 0; j < nj; j++) {
+      emit_bind(em, con->k[w->row_k].var, i64(c, i));
+      emit_bind(em, con->k[w->col_k].var, i64(c, j));
+      a[i * nj + j] = name_value(&k, "a", expr_broadcast(c, emit_prepare(em, con->a), con->lanes));
+    }
+  /* where the row of B begins that the tile's first row reads at i = 0 */
+  for (uint32_t i = 0; i < con->nk; i++) emit_bind(em, con->k[i].var, i64(c, 0));
+  emit_bind(em, con->m.var, row);
+  emit_bind(em, con->n.var, i64(c, 0));
+  const Expr *load = emit_prepare(em, factor_load(con->b));
+  const Expr *start = expr_sub(c, load->arg[0], i64(c, w->col_first));
+  emit_bind(em, con->n.var, con->n.var->expr);
+  int64_t last = (height - 1) * w->row_step + (ni - 1) * w->row_k_step;
+  for (int64_t d = 0; d <= last; d++) {
+    bool split = false, inside = true;
+    if (first >= 0) {
+      int64_t at = first * w->row_step + d + w->row_first;
+      inside = at >= 0 && at < w->rows;
+    }
+    for (int64_t j = 0; j < nj; j++) {
+      const Expr *columns[MAX_PARTS] = {0};
+      for (uint32_t y = 0; y < height; y++) {
+        int64_t i = d - y * w->row_step;
+        if (i < 0 || i % w->row_k_step || (i /= w->row_k_step) >= ni) continue;
+        if (!split)
+          split_row(&k, load->buf, inside ? expr_add(c, start, i64(c, d * w->pitch)) : NULL);
+        split = true;
+        for (uint32_t v = 0; v < w->nv; v++)
+          if (!columns[v]) columns[v] = window_column(&k, j, v);
+        add_products(&k, acc, y, a + i * nj, j, columns);
+      }
+    }
+  }
+  return seq_of(em->a, &out);
+}
