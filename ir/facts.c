@@ -12,10 +12,6 @@ enum { PROVE_DEPTH = 12, MAX_ATOMS = 32 };
 
 typedef struct {
   const Var *var;
-  int64_t lo, hi;
-} RangeFact;
-typedef struct {
-  const Var *var;
   const Dim *lo, *end;
 } BelowFact;
 typedef struct {
@@ -23,20 +19,14 @@ typedef struct {
   const Dim *diff;
 } EqualFact;
 typedef struct {
-  const Dim *dim;
-  int64_t by;
-} DivisibleFact;
-typedef struct {
-  uint32_t ranges, belows, equals, divisibles;
+  uint32_t belows, equals;
 } Mark;
 
 struct Facts {
   Context *c;
   Arena *arena;
-  VEC(RangeFact) ranges;
   VEC(BelowFact) belows;
   VEC(EqualFact) equals;
-  VEC(DivisibleFact) divisibles;
   VEC(Mark) marks;
 };
 
@@ -48,21 +38,14 @@ Facts *facts_create(Context *c, Arena *a) {
 }
 
 void facts_push(Facts *f) {
-  Mark m = {f->ranges.n, f->belows.n, f->equals.n, f->divisibles.n};
+  Mark m = {f->belows.n, f->equals.n};
   vec_push(f->arena, &f->marks, m);
 }
 
 void facts_pop(Facts *f) {
   Mark m = vec_pop(&f->marks);
-  f->ranges.n = m.ranges;
   f->belows.n = m.belows;
   f->equals.n = m.equals;
-  f->divisibles.n = m.divisibles;
-}
-
-void facts_range(Facts *f, const Var *v, int64_t lo, int64_t hi) {
-  RangeFact r = {v, lo, hi};
-  vec_push(f->arena, &f->ranges, r);
 }
 
 void facts_below(Facts *f, const Var *v, const Dim *lo, const Dim *end) {
@@ -92,11 +75,6 @@ void facts_equal(Facts *f, const Dim *a, const Dim *b) {
     map_setp(&e.var_to, best, (void *)(uintptr_t)dim_expr(f->c, rest, DT_I64));
   }
   vec_push(f->arena, &f->equals, e);
-}
-
-void facts_divisible(Facts *f, const Dim *a, int64_t by) {
-  DivisibleFact d = {a, by};
-  vec_push(f->arena, &f->divisibles, d);
 }
 
 /* ---- intervals ---- */
@@ -154,9 +132,6 @@ static Interval var_bounds(const Facts *f, const Var *v, int depth) {
   Interval r = ANY;
   if (v->is_dim) r.lo = 0;
   if (!f) return r;
-  for (uint32_t i = 0; i < f->ranges.n; i++)
-    if (f->ranges.at[i].var == v)
-      r = interval_meet(r, (Interval){f->ranges.at[i].lo, f->ranges.at[i].hi});
   for (uint32_t i = 0; i < f->belows.n; i++) {
     const BelowFact *b = &f->belows.at[i];
     if (b->var != v) continue;
@@ -399,32 +374,13 @@ Proof prove_eq(Context *c, const Facts *f, const Dim *a, const Dim *b) {
   return PROOF_UNKNOWN;
 }
 
-static int64_t atom_divisor(Context *c, const Facts *f, const DimAtom *a) {
-  const Dim *d = dim_monomial(c, 1, &a, 1);
-  int64_t best = 1;
-  for (uint32_t i = 0; f && i < f->divisibles.n; i++)
-    if (f->divisibles.at[i].dim == d && f->divisibles.at[i].by > best)
-      best = f->divisibles.at[i].by;
-  return best;
-}
-
 Proof prove_divisible(Context *c, const Facts *f, const Dim *a, int64_t by) {
   if (by == 0) return PROOF_UNKNOWN;
   if (by == 1 || by == -1) return PROOF_YES;
   if (by == INT64_MIN) return a->n == 0 && a->konst == 0 ? PROOF_YES : PROOF_UNKNOWN;
   if (by < 0) by = -by;
   a = apply_equal(c, f, a);
-  for (uint32_t i = 0; f && i < f->divisibles.n; i++)
-    if (f->divisibles.at[i].dim == a && f->divisibles.at[i].by % by == 0) return PROOF_YES;
-  for (uint32_t i = 0; i < a->n; i++) {
-    const DimTerm *t = &a->terms[i];
-    int64_t rest = t->coef % by;
-    for (uint32_t j = 0; j < t->n && rest; j++) {
-      int64_t k = atom_divisor(c, f, t->atoms[j]) % by, r;
-      rest = __builtin_mul_overflow(rest, k ? k : by, &r) ? 1 : r % by;
-      if (k == 0) rest = 0;
-    }
-    if (rest) return PROOF_UNKNOWN;
-  }
+  for (uint32_t i = 0; i < a->n; i++)
+    if (a->terms[i].coef % by) return PROOF_UNKNOWN;
   return a->konst % by == 0 ? PROOF_YES : PROOF_NO;
 }

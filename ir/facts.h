@@ -1,6 +1,6 @@
 /* What is known about symbolic integers, in scopes, and the prover that uses it.
  *
- * Facts come from annotations (dims are >= 0), match_cast, loops (0 <= i < n) and asserts.
+ * Facts come from match_cast (equalities) and loops (0 <= i < n); dims are >= 0 without any.
  * A proof never guesses: PROOF_UNKNOWN unless it holds for all values, or for none.
  */
 #ifndef RELAXC_IR_FACTS_H
@@ -14,12 +14,9 @@ typedef enum { PROOF_UNKNOWN, PROOF_YES, PROOF_NO } Proof;
 Facts *facts_create(Context *c, Arena *a);
 void facts_push(Facts *f);
 void facts_pop(Facts *f);
-/* lo <= v <= hi; INT64_MIN/INT64_MAX for open ends. */
-void facts_range(Facts *f, const Var *v, int64_t lo, int64_t hi);
 /* A loop variable: lo <= v < end, end symbolic. */
 void facts_below(Facts *f, const Var *v, const Dim *lo, const Dim *end);
 void facts_equal(Facts *f, const Dim *a, const Dim *b);
-void facts_divisible(Facts *f, const Dim *a, int64_t by);
 
 /* Facts may be NULL: then only what holds without any (dims are >= 0). */
 Proof prove_eq(Context *c, const Facts *f, const Dim *a, const Dim *b);

@@ -6,13 +6,14 @@
 static Context *c;
 static Arena *a;
 static const Dim *n, *m;
-static Var *vn, *vi, *vj;
+static Var *vn, *vi, *vj, *vq;
 
 static int setup(void **state) {
   (void)state;
   c = context_create();
   a = arena_create();
   vn = var_create_dim(c, "n");
+  vq = var_create_dim(c, "q");
   n = dim_var(c, vn);
   m = dim_var(c, var_create_dim(c, "m"));
   vi = var_create(c, "i", DT_I64);
@@ -83,12 +84,12 @@ static void equalities(void **state) {
   assert_int_equal(prove_eq(c, f, dim_sub(c, m, n), dim_add(c, n, k(1))), PROOF_YES);
   assert_int_equal(prove_eq(c, f, m, n), PROOF_NO);
   assert_int_equal(prove_lt(c, f, n, m), PROOF_YES);
-  facts_range(f, vn, 1, 128);
+  facts_below(f, vn, k(1), k(129));
   int64_t lo, hi;
   dim_bounds(c, f, n, &lo, &hi);
   assert_int_equal(lo, 1);
   assert_int_equal(hi, 128);
-  facts_divisible(f, n, 8);
+  facts_equal(f, n, dim_scale(c, dim_var(c, vq), 8));
   assert_int_equal(prove_divisible(c, f, dim_scale(c, n, 2), 16), PROOF_YES);
   assert_int_equal(prove_divisible(c, f, m, 8), PROOF_NO);
 }
