@@ -15,7 +15,7 @@
 #define BLOCK_ROWS 96
 #define MANY_TASKS 64              /* so many share work evenly among a few threads */
 #define TASK_WORK (1 << 18)        /* multiply-adds; with fewer a thread doesn't pay */
-#define PREFETCH_BYTES (16 * 1024) /* a panel smaller than this isn't prefetched */
+#define PREFETCH_BYTES (8 * 1024) /* a panel smaller than this isn't prefetched */
 #define IN_PLACE_BYTES (64 * 1024) /* a smaller B that is read in place isn't either */
 #define PREFETCH_LINES 8           /* of a panel in one step, at most */
 #define UNROLL_K 4
