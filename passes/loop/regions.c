@@ -5,10 +5,11 @@
  *
  * Each region has no condition left, reads one of the operands only, and picks loops and lanes of
  * its own: a concatenation becomes copies, the inside of a padded tensor a copy without masks. An
- * axis is split when its comparisons are `v < c` with c the same in all iterations around; a short
- * contiguous axis stays under masks, which are cheaper there. The method is known
- * as index-set splitting.
+ * axis is split when its comparisons are `v < c` with c the same in all iterations around, and the
+ * order of all c is proved where they are symbolic; a short contiguous axis stays under masks,
+ * which are cheaper there. The method is known as index-set splitting.
  */
+#include "ir/facts.h"
 #include "passes/loop/schedule.h"
 
 #define MAX_CUTS 15
@@ -74,40 +75,51 @@ static bool scan(const Expr *e, void *ctx) {
   return true;
 }
 
-/* A symbolic cut: it has to be the only one. */
-static uint32_t find_symbolic_cut(const Scan *k, const Expr **cuts) {
-  Context *c = k->s->c;
-  const Expr *at = k->turns[0].at, *end = k->axis->extent, *zero = i64(c, 0);
-  for (uint32_t i = 1; i < k->n; i++)
-    if (k->turns[i].at != at) return 0;
-  cuts[0] = zero;
-  cuts[1] = expr_simplify(c, expr_min(c, expr_max(c, at, zero), end));
-  cuts[2] = end;
-  return 1;
+/* Where the axis is cut: at 0, at the places of the turns in rising order, at its end. Places may
+ * be symbolic when their order is proved; they are kept between the ends. */
+typedef struct {
+  const Expr *place[MAX_CUTS], *at[MAX_CUTS + 2];
+  uint32_t n; /* cuts beside the ends; 0: the axis can't be split */
+} Cuts;
+
+static bool is_before(Context *c, const Expr *x, const Expr *y) {
+  return prove_le(c, NULL, expr_dim(c, x), expr_dim(c, y)) == PROOF_YES;
 }
 
-/* Cuts in rising order, after 0 and before the extent; 0 when the axis can't be split. */
-static uint32_t find_cuts(const Scan *k, const Expr **cuts) {
+/* The cut at t's place; cuts.n when there is none. */
+static uint32_t cut_of(Context *c, const Cuts *cuts, const Turn *t) {
+  uint32_t i = 0;
+  while (i < cuts->n && !expr_proved_eq(c, cuts->place[i], t->at)) i++;
+  return i;
+}
+
+static void find_cuts(const Scan *k, Cuts *cuts) {
   Context *c = k->s->c;
-  int64_t at[MAX_CUTS], v, last;
-  uint32_t n = 0;
-  if (!k->n) return 0;
+  const Expr *zero = i64(c, 0), *end = k->axis->extent;
+  cuts->n = 0;
   for (uint32_t i = 0; i < k->n; i++) {
-    if (!expr_const_int(c, k->axis->extent, &last) || !expr_const_int(c, k->turns[i].at, &v))
-      return find_symbolic_cut(k, cuts);
-    if (v <= 0 || v >= last) continue;
+    const Expr *at = k->turns[i].at;
+    if (is_before(c, at, zero) || is_before(c, end, at)) continue;
+    if (cut_of(c, cuts, &k->turns[i]) < cuts->n) continue;
     uint32_t p = 0;
-    while (p < n && at[p] < v) p++;
-    if (p < n && at[p] == v) continue;
-    if (n == MAX_CUTS) return 0;
-    memmove(at + p + 1, at + p, (n - p) * sizeof *at);
-    at[p] = v;
-    n++;
+    while (p < cuts->n && is_before(c, cuts->place[p], at)) p++;
+    bool ordered = cuts->n < MAX_CUTS && (p == cuts->n || is_before(c, at, cuts->place[p]));
+    if (!ordered) {
+      cuts->n = 0;
+      return;
+    }
+    memmove(cuts->place + p + 1, cuts->place + p, (cuts->n - p) * sizeof *cuts->place);
+    cuts->place[p] = at;
+    cuts->n++;
   }
-  cuts[0] = i64(c, 0);
-  for (uint32_t i = 0; i < n; i++) cuts[i + 1] = i64(c, at[i]);
-  cuts[n + 1] = k->axis->extent;
-  return n;
+  cuts->at[0] = zero;
+  for (uint32_t i = 0; i < cuts->n; i++) {
+    const Expr *at = cuts->place[i];
+    if (!is_before(c, zero, at)) at = expr_max(c, at, zero);
+    if (!is_before(c, at, end)) at = expr_min(c, at, end);
+    cuts->at[i + 1] = expr_simplify(c, at);
+  }
+  cuts->at[cuts->n + 1] = end;
 }
 
 typedef struct {
@@ -133,29 +145,21 @@ static bool is_contiguous(const Scan *k) {
   return !t.gaps;
 }
 
-static bool is_worth_it(const Scan *k, const Expr *const *cuts, uint32_t n) {
+static bool is_worth_it(const Scan *k, const Cuts *cuts) {
   int64_t from, to;
   if (!is_contiguous(k)) return true;
-  for (uint32_t i = 0; i <= n; i++)
-    if (!expr_const_int(k->s->c, cuts[i], &from) || !expr_const_int(k->s->c, cuts[i + 1], &to) ||
-        to - from >= MIN_RUN)
+  for (uint32_t i = 0; i <= cuts->n; i++)
+    if (!expr_const_int(k->s->c, cuts->at[i], &from) ||
+        !expr_const_int(k->s->c, cuts->at[i + 1], &to) || to - from >= MIN_RUN)
       return true;
   return false;
 }
 
-/* What the turn's comparison is in all of [from, to); false when that differs. `cut`: the one
- * symbolic cut, or NULL. */
-static bool is_known(Context *c, const Turn *t, const Expr *from, const Expr *to, const Expr *cut,
-                     bool *value) {
-  int64_t at, a, b;
-  if (expr_const_int(c, t->at, &at) && expr_const_int(c, from, &a) && expr_const_int(c, to, &b)) {
-    if (a < at && at < b) return false;
-    *value = (b <= at) == t->below;
-    return true;
-  }
-  if (!cut) return false;
-  *value = (to == cut) == t->below;
-  return true;
+/* What the turn's comparison is in all of the region behind cut i. */
+static bool value_in(Context *c, const Turn *t, const Cuts *cuts, uint32_t region) {
+  uint32_t cut = cut_of(c, cuts, t);
+  if (cut < cuts->n) return (region <= cut) == t->below;
+  return is_before(c, cuts->at[cuts->n + 1], t->at) == t->below; /* outside the axis */
 }
 
 static const Expr *settle(Context *c, const Expr *e, void *ctx) {
@@ -167,17 +171,17 @@ static const Expr *settle(Context *c, const Expr *e, void *ctx) {
   return e;
 }
 
-static void emit_region(const Scan *k, const Expr *from, const Expr *to, const Expr *cut,
-                        uint32_t budget, StmtVec *out) {
+static void emit_region(const Scan *k, const Cuts *cuts, uint32_t region, uint32_t budget,
+                        StmtVec *out) {
   Sched *s = k->s;
   Context *c = s->c;
+  const Expr *from = cuts->at[region], *to = cuts->at[region + 1];
   Map vars, known;
   map_init(&vars, s->tmp);
   map_init(&known, s->tmp);
   for (uint32_t i = 0; i < k->n; i++) {
-    bool value;
-    if (is_known(c, &k->turns[i], from, to, cut, &value))
-      map_setp(&known, k->turns[i].compare, (void *)expr_bool(c, value));
+    bool value = value_in(c, &k->turns[i], cuts, region);
+    map_setp(&known, k->turns[i].compare, (void *)expr_bool(c, value));
   }
   const Expr *extent = expr_simplify(c, expr_sub(c, to, from));
   Var *v = loop_var(c, k->axis->var->name);
@@ -205,14 +209,11 @@ bool regions_emit(Sched *s, const Group *g, StmtVec *out) {
   uint32_t budget = g->budget ? g->budget : MAX_REGIONS;
   for (uint32_t o = 0; s->simple && o < g->nouter; o++) {
     Scan k = {.s = s, .g = g, .axis = &g->outer[o]};
-    const Expr *cuts[MAX_CUTS + 2];
+    Cuts cuts;
     for (uint32_t i = 0; i < g->n; i++) expr_walk(g->stages[i]->value, scan, &k);
-    uint32_t n = find_cuts(&k, cuts);
-    if (!n || n + 1 > budget || !is_worth_it(&k, cuts, n)) continue;
-    int64_t v;
-    const Expr *cut = n == 1 && !expr_const_int(s->c, cuts[1], &v) ? cuts[1] : NULL;
-    for (uint32_t i = 0; i <= n; i++)
-      emit_region(&k, cuts[i], cuts[i + 1], cut, budget / (n + 1), out);
+    find_cuts(&k, &cuts);
+    if (!cuts.n || cuts.n + 1 > budget || !is_worth_it(&k, &cuts)) continue;
+    for (uint32_t i = 0; i <= cuts.n; i++) emit_region(&k, &cuts, i, budget / (cuts.n + 1), out);
     return true;
   }
   return false;

@@ -5,8 +5,9 @@
  * 2]
  *
  * The tensor between the two, as large as an image, becomes a slice that stays in the first level
- * of cache. Since it is written for this one reader, its columns lie as the reader wants them:
- * where that strides over them, the elements of each residue are neighbours.
+ * of cache (of symbolic size: in a nearer one than the whole tensor would). Since it is written for
+ * this one reader, its columns lie as the reader wants them: where that strides over them, the
+ * elements of each residue are neighbours.
  */
 #include "passes/loop/contraction.h"
 
@@ -42,8 +43,10 @@ static bool find_slice(Sched *s, const Stage *before, const Contraction *con, Sl
     }
     if (sl->outer[d] >= 0) continue;
     if (before->oaxis[d] < 0 && !expr_is_int(b->shape[d], 1)) return false;
-    if (!expr_const_int(c, b->shape[d], &e) || e <= 0 || e > SLICE_BYTES) return false;
-    size *= e;
+    if (expr_const_int(c, b->shape[d], &e)) {
+      if (e <= 0 || e > SLICE_BYTES) return false;
+      size *= e;
+    }
     if (size > SLICE_BYTES) return false;
     if (!dim_linear(c, expr_dim(c, at), con->n.var, &coef, &rest) || !dim_is_const(coef, &e))
       return false;
