@@ -76,8 +76,11 @@ class Bench:
 
 def cpu_name():
     with open("/proc/cpuinfo") as f:
-        names = [line.split(":")[1].strip() for line in f if line.startswith(("model name", "CPU part"))]
-    return names[0] if names else "unknown"
+        info = dict(reversed([[x.strip() for x in line.split(":", 1)] for line in f if ":" in line]))
+    if "model name" not in info:
+        return "unknown"
+    vectors = [name for flag, name in (("avx512f", "AVX-512"), ("avx2", "AVX2")) if flag in info["flags"].split()]
+    return f"{info['model name']} (family {info['cpu family']}, model {info['model']}, {(vectors + ['SSE'])[0]})"
 
 
 def versions(bench):

@@ -130,7 +130,9 @@ class Graph:
         kernel = w.shape[2]
         size = (x.shape[2] + 2 * (kernel // 2) - kernel) // stride + 1
         shape = (x.shape[0], w.shape[0], size, size)
-        self.products.append(shape + w.shape[1:])
+        # Neither we nor the others multiply with the zeros around the image.
+        taps = sum(0 <= o * stride + k - kernel // 2 < x.shape[2] for o in range(size) for k in range(kernel))
+        self.products.append(shape[:2] + (w.shape[1], taps, taps))
         return self.result("conv2d", (x, w, b), shape, stride=stride, groups=groups, kernel=kernel,
                            padding=kernel // 2, channels=w.shape[0])
 

@@ -1,10 +1,13 @@
 """The results as tables (Markdown) and as a plot (SVG).
 
-    report.py DIR    writes DIR/report.md and DIR/rows.svg from DIR/rows.tsv and DIR/costs.tsv
+    report.py DIR            writes DIR/report.md and DIR/rows.svg from DIR/rows.tsv and DIR/costs.tsv
+    report.py DIR --store    and stores them beside this file: README.md and rows.svg
 """
 import math
 import os
+import shutil
 import sys
+import time
 
 COLUMNS = ("row", "group", "peer", "ms", "state", "first_ms", "difference", "failure",
            "multiply_adds", "bytes")
@@ -108,7 +111,7 @@ class Results:
 
 # --- tables ----------------------------------------------------------------------------------------------
 def row_tables(r):
-    lines = [f"CPU: {r.head['cpu']}, {r.head['threads']} thread(s). {r.head['versions']}.",
+    lines = [f"CPU: {r.head['cpu']}, {r.head['threads']} thread(s). {r.head['versions']}.", "",
              f"One core: {float(r.head['peak']):.0f} x 10^9 multiply-adds per second; GB/s by size: "
              + ", ".join(f"{binary_size(size)} {speed:.0f}" for size, speed in r.bandwidth) + ".", ""]
     for title, names in r.groups():
@@ -244,5 +247,20 @@ def write(folder):
     return text
 
 
+def store(folder):
+    """Puts the results of `folder` into README.md, after its last heading, and the plot beside it."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    readme = os.path.join(here, "README.md")
+    with open(readme) as f:
+        text = f.read()
+    head = text[:text.index("## Results")]
+    date = time.strftime("%Y-%m-%d", time.localtime(os.path.getmtime(os.path.join(folder, "rows.tsv"))))
+    with open(readme, "w") as f:
+        f.write(f"{head}## Results\n\nOf {date}. {write(folder)}")
+    shutil.copy(os.path.join(folder, "rows.svg"), os.path.join(here, "rows.svg"))
+
+
 if __name__ == "__main__":
     print(write(sys.argv[1]))
+    if "--store" in sys.argv:
+        store(sys.argv[1])
