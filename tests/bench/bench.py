@@ -134,7 +134,8 @@ def main():
         sys.exit("no workload matches")
     sections = bench.options.sections.split(",")
     if "rows" in sections:
-        report.save(os.path.join(bench.out, "rows.tsv"), time_rows(bench, selected))
+        name = "rows.tsv" if bench.options.threads == 1 else f"rows-{bench.options.threads}.tsv"
+        report.save(os.path.join(bench.out, name), time_rows(bench, selected))
     if "costs" in sections:
         report.save(os.path.join(bench.out, "costs.tsv"), costs.measure(bench, bench.options.pattern))
     print(report.write(bench.out))

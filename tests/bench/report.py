@@ -3,6 +3,7 @@
     report.py DIR            writes DIR/report.md and DIR/rows.svg from DIR/rows.tsv and DIR/costs.tsv
     report.py DIR --store    and stores them beside this file: README.md and rows.svg
 """
+import glob
 import math
 import os
 import shutil
@@ -130,6 +131,21 @@ def row_tables(r):
     return lines
 
 
+def threads_table(r, one):
+    """Rows timed with several threads; `one`: the results with one thread, or None."""
+    lines = [f"### {r.head['threads']} threads", "",
+             "| row | " + " | ".join(r.peers) + " | ours / best peer | ours: × one thread |",
+             "| --- |" + " ---: |" * (len(r.peers) + 2)]
+    for row in r.rows:
+        best, ours = r.best(row), r.ms(row, OURS)
+        least = min((t for t in (best, ours) if t), default=None)
+        alone = one.ms(row, OURS) if one and row in one.rows else None
+        lines.append(f"| {row} | " + " | ".join(r.cell(row, p, least) for p in r.peers)
+                     + f" | {f'{ours / best:.2f}' if ours and best else ''} |"
+                     + f" {f'{alone / ours:.2f}' if ours and alone else ''} |")
+    return lines + [""]
+
+
 def symbolic_table(r):
     """One object for all shapes against one for a single shape, at that shape."""
     pairs = [(a, b) for a, b in SYMBOLIC.items() if a in r.rows and b in r.rows]
@@ -233,12 +249,14 @@ def svg(r):
 
 def write(folder):
     """Writes report.md and rows.svg from what is there; returns the report."""
-    lines, rows, costs = [], os.path.join(folder, "rows.tsv"), os.path.join(folder, "costs.tsv")
-    if os.path.exists(rows):
-        r = Results(rows)
-        lines += row_tables(r) + symbolic_table(r) + first_call_table(r)
+    lines, one, costs = [], None, os.path.join(folder, "costs.tsv")
+    if os.path.exists(os.path.join(folder, "rows.tsv")):
+        one = Results(os.path.join(folder, "rows.tsv"))
+        lines += row_tables(one) + symbolic_table(one) + first_call_table(one)
         with open(os.path.join(folder, "rows.svg"), "w") as f:
-            f.write(svg(r))
+            f.write(svg(one))
+    for path in sorted(glob.glob(os.path.join(folder, "rows-*.tsv"))):
+        lines += threads_table(Results(path), one)
     if os.path.exists(costs):
         lines += cost_tables(costs)
     text = "\n".join(lines)

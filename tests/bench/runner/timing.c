@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 double now(void) {
   struct timespec t;
@@ -114,6 +115,10 @@ static long calls_per_sample(Peer *p) {
 
 static void time_batch(Peer *p, long calls, int threads, int *clean) {
   struct rusage before, after;
+  if (threads > 1) { /* let the workers of the peer before stop spinning, and wake this one's */
+    usleep(20000);
+    p->kind->call(p->state);
+  }
   getrusage(RUSAGE_THREAD, &before);
   double speed = probe(), t = run_batch(p, calls), speed_after = probe();
   getrusage(RUSAGE_THREAD, &after);
