@@ -13,9 +13,12 @@
  *   - an exchange of axes joins the contraction that alone reads it: packing reads any strides.
  *   - reductions over the trailing axes join what reads their rows, further reductions over the
  * same rows included (phase 2): a normalisation written out is one kernel that keeps a row in
- * cache. Otherwise a group holds one reduction or contraction only. A reshape that keeps the order
- * of elements stays only between two members: at the border it costs nothing as a view. Only what
- * the post-dominator's user sees leaves a group, so that each has one result.
+ * cache;
+ *   - a contraction, the rows' group that alone reads its result, and the contraction whose rows
+ * that group makes are one chain (attention): its scores need never exist as a whole. Otherwise a
+ * group holds one reduction or contraction only. A reshape that keeps the order of elements stays
+ * only between two members: at the border it costs nothing as a view. Only what the
+ * post-dominator's user sees leaves a group, so that each has one result.
  */
 #include "passes/graph/fuse.h"
 #include <string.h>
@@ -194,6 +197,13 @@ static bool feeds_contraction(Fuse *x, uint32_t i) {
   return x->at[i].pat.permutation && x->at[find(x, i)].kind == PATTERN_ANCHOR;
 }
 
+/* Whether i exchanges the axes of something for the one contraction that reads it. */
+static bool is_operand(const Fuse *x, uint32_t i) {
+  const Item *it = &x->at[i];
+  return it->prim && it->pat.permutation && it->ipdom != x->n && x->at[it->ipdom].prim &&
+         x->at[it->ipdom].pat.contraction;
+}
+
 /* ---- rows ---- */
 
 typedef struct {
@@ -272,6 +282,77 @@ static void try_rows(Fuse *x, uint32_t i) {
   for (uint32_t k = 1; k < p.n; k++) unite(x, p.roots[0], p.roots[k]);
 }
 
+/* ---- chains ---- */
+
+/* The last member of i's group: what others see of it. */
+static uint32_t last_member(const Fuse *x, uint32_t i) {
+  uint32_t last = i;
+  for (uint32_t k = x->at[i].next; k != i; k = x->at[k].next)
+    if (k > last) last = k;
+  return last;
+}
+
+typedef struct {
+  uint32_t root; /* the group of all users; x->n: there are several, or some outside */
+  uint32_t user; /* one of them */
+  uint32_t n;
+} Readers;
+
+static void note_reader(Fuse *x, uint32_t user, uint8_t kind, void *ctx) {
+  Readers *r = ctx;
+  uint32_t root = user < x->n && x->at[user].prim && kind < PATTERN_OPAQUE ? find(x, user) : x->n;
+  r->root = r->n++ && r->root != root ? x->n : root;
+  r->user = user;
+}
+
+static Readers readers_of(Fuse *x, uint32_t i) {
+  Readers r = {.root = x->n};
+  each_user(x, x->at[i].n, true, note_reader, &r);
+  return r;
+}
+
+/* Whether the group of `root` works on rows along the last dim, reducing some of them. */
+static bool is_row_work(const Fuse *x, uint32_t root, int32_t ndim) {
+  uint32_t i = root;
+  bool reduces = false;
+  do {
+    const TirPattern *p = &x->at[i].pat;
+    if (p->contraction || p->kind == PATTERN_INJECTIVE) return false;
+    if (p->kind >= PATTERN_REDUCE && p->rows != ndim - 1) return false;
+    reduces |= p->kind >= PATTERN_REDUCE;
+    i = x->at[i].next;
+  } while (i != root);
+  return reduces;
+}
+
+/* Joins contraction i, work on the rows of its result, and the contraction that multiplies those
+ * rows: what is between the two need never be whole. */
+static void try_chain(Fuse *x, uint32_t i) {
+  const Node *first = x->at[last_member(x, i)].n;
+  Readers r = readers_of(x, last_member(x, i));
+  uint32_t start = find(x, i), rows = r.root;
+  if (rows == x->n || rows == start || !is_row_work(x, rows, first->sinfo->ndim)) return;
+  uint32_t end = last_member(x, rows);
+  const Node *last = x->at[end].n;
+  r = readers_of(x, end);
+  if (r.n != 1 || r.root == x->n || r.root == start || r.root == rows) return;
+  const Item *sink = &x->at[r.user];
+  if (!sink->pat.contraction || last->sinfo->ndim != first->sinfo->ndim) return;
+  for (uint32_t k = 1; k < sink->n->nin; k++)
+    if (node_in(sink->n, k) == last && sink->pat.row_reads[k - 1] != last->sinfo->ndim - 1) return;
+  if (x->at[start].size + x->at[rows].size + x->at[r.root].size > MAX_GROUP) return;
+  unite(x, start, rows);
+  unite(x, start, r.root);
+}
+
+/* Whether i's group holds a chain already. */
+static bool in_chain(const Fuse *x, uint32_t i) {
+  uint32_t contractions = x->at[i].pat.contraction;
+  for (uint32_t k = x->at[i].next; k != i; k = x->at[k].next)
+    contractions += x->at[k].pat.contraction;
+  return contractions > 1;
+}
+
 static void group_items(Fuse *x) {
   for (int phase = 0; phase < 2; phase++)
     for (uint32_t i = 0; i < x->n; i++) {
@@ -290,15 +371,17 @@ static void group_items(Fuse *x) {
         else if (!behind && it->edge <= PATTERN_REDUCE && !feeds_contraction(x, it->ipdom))
           try_fuse(x, i, PATTERN_INJECTIVE, PATTERN_ANCHOR);
       } else if (kind == PATTERN_INJECTIVE && phase == 1 && it->edge <= PATTERN_INJECTIVE) {
-        try_fuse(x, i, PATTERN_INJECTIVE, PATTERN_INJECTIVE);
-      } else if (phase == 1 && it->pat.permutation && x->at[it->ipdom].prim &&
-                 x->at[it->ipdom].pat.contraction && x->at[find(x, i)].size == 1) {
+        if (!it->pat.reshape || !is_operand(x, it->ipdom))
+          try_fuse(x, i, PATTERN_INJECTIVE, PATTERN_INJECTIVE);
+      } else if (phase == 1 && is_operand(x, i) && x->at[find(x, i)].size == 1) {
         try_fuse(x, i, PATTERN_ELEMWISE, PATTERN_ANCHOR);
       }
     }
   for (uint32_t i = 0; i < x->n; i++)
     if (x->at[i].prim && x->at[i].ipdom != x->n && find(x, i) != find(x, x->at[i].ipdom))
       try_rows(x, i);
+  for (uint32_t i = 0; i < x->n; i++)
+    if (x->at[i].prim && x->at[i].pat.contraction && !in_chain(x, i)) try_chain(x, i);
 }
 
 /* ---- reshapes at the border ---- */

@@ -19,7 +19,8 @@ typedef struct {
   Map written; /* Buffer -> its Written */
   bool opaque, reduction, contraction;
   const Buffer *last_reduced;
-  int32_t rows; /* -2: no reduction seen yet */
+  int32_t rows;       /* -2: no reduction seen yet */
+  int32_t *row_reads; /* per parameter; -2: not read by a reduction yet */
 } Analysis;
 
 /* How a buffer depends on each parameter. */
@@ -51,13 +52,18 @@ static bool is_axis(const SBlock *b, const Expr *e, IterKind kind) {
   return false;
 }
 
+/* Whether the load has index i of the store; an axis of extent 1 may be written as 0. */
+static bool same_index(const Visit *v, const Expr *load, uint32_t i) {
+  const Stmt *s = v->store;
+  return load->arg[i] == s->store.idx[i] ||
+         (expr_is_int(load->arg[i], 0) && expr_is_int(s->store.buf->shape[i], 1));
+}
+
 static int load_relation(const Visit *v, const Expr *load) {
   const Expr *const *out = v->store->store.idx;
   uint32_t nout = v->store->store.buf->ndim, at = 0;
   bool same = load->n == nout;
-  for (uint32_t i = 0; same && i < nout; i++) /* an axis of extent 1 may be written as 0 */
-    same = load->arg[i] == out[i] ||
-           (expr_is_int(load->arg[i], 0) && expr_is_int(v->store->store.buf->shape[i], 1));
+  for (uint32_t i = 0; same && i < nout; i++) same = same_index(v, load, i);
   if (same) return PATTERN_ELEMWISE;
   for (uint32_t i = 0; i < load->n; i++) {
     const Expr *e = load->arg[i];
@@ -71,10 +77,8 @@ static int load_relation(const Visit *v, const Expr *load) {
 /* The number of leading indices that the load shares with the store, when all others are reduction
  * axes; -1 otherwise. */
 static int32_t load_rows(const Visit *v, const Expr *load) {
-  const Stmt *s = v->store;
-  uint32_t rows = 0;
-  while (rows < load->n && rows < s->store.buf->ndim && load->arg[rows] == s->store.idx[rows])
-    rows++;
+  uint32_t rows = 0, ndim = v->store->store.buf->ndim;
+  while (rows < load->n && rows < ndim && same_index(v, load, rows)) rows++;
   for (uint32_t i = rows; i < load->n; i++)
     if (!is_axis(v->b, load->arg[i], ITER_REDUCE)) return -1;
   return (int32_t)rows;
@@ -96,13 +100,14 @@ static bool visit_load(const Expr *e, void *ctx) {
     v->reads_self = true;
     return true;
   }
+  int p = param_index(x->f, e->buf);
   uint8_t r = v->reduces ? PATTERN_REDUCE : (uint8_t)load_relation(v, e);
   if (v->reduces) {
     int32_t rows = load_rows(v, e);
     x->rows = x->rows == -2 || x->rows == rows ? rows : -1;
+    if (p >= 0) x->row_reads[p] = x->row_reads[p] == -2 ? rows : -1;
   }
   Written *w = map_getp(&x->written, e->buf);
-  int p = param_index(x->f, e->buf);
   if (w) { /* a temporary (or an output read again): its inputs, at least this badly */
     w->used = true;
     v->to->kind = worse(v->to->kind, worse(r, w->kind));
@@ -289,6 +294,9 @@ TirPattern tir_pattern(Context *c, Arena *a, const PrimFunc *f) {
   TirPattern p = {.kind = PATTERN_OPAQUE, .rows = -1};
   uint8_t *reads = ARENA_ARRAY(a, uint8_t, f->nparams);
   const SBlock *root = primfunc_root(f);
+  x.row_reads = ARENA_ARRAY(a, int32_t, f->nparams);
+  for (uint32_t i = 0; i < f->nparams; i++) x.row_reads[i] = -2;
+  p.row_reads = x.row_reads;
   p.reads = reads;
   memset(reads, PATTERN_OPAQUE, f->nparams);
   map_init(&x.written, a);

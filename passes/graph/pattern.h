@@ -23,6 +23,9 @@ typedef struct {
   uint32_t ninputs; /* buffers that are read and not written, scalars included, in order */
   uint32_t noutputs;
   const uint8_t *reads; /* per parameter: how the result reads it (a PATTERN_*) */
+  /* per parameter: a reduction reads it with the leading so many indices of what it stores and
+   * reduces over all others; -1: not so */
+  const int32_t *row_reads;
 } TirPattern;
 
 /* Allocates in a. Never fails: what is not understood is opaque. */

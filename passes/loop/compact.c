@@ -93,7 +93,7 @@ void rows_compact(Sched *s, Group *g, const Contraction *con, StmtVec *out) {
   for (uint32_t i = 0; i < sh.n; i++) shape[i] = i64(c, sh.extent[i]);
   Buffer *b = buffer_create(c, "rows", load->dtype, shape, sh.n, "global");
   b->align = 64;
-  vec_push(s->tmp, &s->lc->decls, stmt_alloc(s->a, con->st->span, b));
+  vec_push(s->tmp, s->nested ? out : &s->lc->decls, stmt_alloc(s->a, con->st->span, b));
   Stage *copy = ARENA_NEW(s->tmp, Stage);
   *copy = (Stage){.name = "rows", .span = con->st->span, .out = b, .covers = true};
   copy->naxes = copy->nspatial = sh.n;

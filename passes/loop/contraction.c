@@ -488,6 +488,15 @@ static bool results_turned(Sched *s, const Emit *em, const Contraction *con) {
   return m == 1;
 }
 
+/* Whether B is the same in all blocks of rows that the group stands in. */
+static bool is_common(const Sched *s, const Contraction *con) {
+  const Expr *load = factor_load(con->b);
+  if (!s->prologue || con->b_outer || map_hasp(&s->local, load->buf)) return false;
+  for (uint32_t i = 0; i < load->n; i++)
+    if (expr_uses_var(load->arg[i], s->block)) return false;
+  return true;
+}
+
 /* p->group: g reading what `before` pads without the padding, with em and con for it. False when
  * that has to stay. */
 static bool without_padding(Sched *s, const Group *g, const Stage *before, Padding *p, Emit *em,
@@ -545,7 +554,9 @@ bool contraction_emit(Sched *s, Group *g, const Stage *before, StmtVec *out) {
   bool must = !con.b_unit && !near; /* in place would gather from far */
   bool small_b = sizes_known && n * k * elem <= PACK_BYTES;
   int64_t few = sizes_known && n * k * elem <= NEAR_BYTES ? PACK_ROWS_NEAR : PACK_ROWS;
-  bool pack = must || (!small_b && !(m_known && m < few) && !con.b_outer);
+  bool common = is_common(s, &con);
+  if (common) m_known = expr_const_int(c, s->rows, &m);
+  bool pack = must || (!small_b && !(m_known && m < few) && !con.b_outer && (m_known || !common));
   if (pack && con.b_outer && con.nk > 1) pack = must = false; /* windows overlap: no copy of each */
   if (ready) {
     pack = must = false;
@@ -567,13 +578,13 @@ bool contraction_emit(Sched *s, Group *g, const Stage *before, StmtVec *out) {
   for (int i = 0; i < 3; i++)
     if (work < (1 << 30)) work *= sizes[i];
   bool parallel = work >= PARALLEL_WORK || !m_known || !n_known || kn.rows_inside;
-  bool outer_parallel = no && !pack;
-  if (outer_parallel) parallel = false;
+  bool outer_parallel = no && !pack && !s->nested;
+  if (outer_parallel || s->nested) parallel = false;
   StmtVec body = {0};
   if (before && !bare) sink_emit(&em, before, &con, &body);
   if (pack) {
     StmtVec packed = {0}, place = {0};
-    kn.src.panels = pack_panels(&em, &con, kn.src.width, &packed);
+    kn.src.panels = pack_panels(&em, &con, kn.src.width, common ? s->prologue : &packed);
     kn.many_rows = !m_known && !must;
     emit_blocks(&kn, false, parallel, &packed);
     if (kn.many_rows) {

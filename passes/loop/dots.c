@@ -50,6 +50,20 @@ static const Expr *find_rows(Sched *s, Group *g) {
   return con.m.var ? con.m.extent : i64(s->c, 1);
 }
 
+/* What the prologue has from `first` on serves the tiled form only: no copies for few rows. */
+static void only_for_many(Sched *s, uint32_t first) {
+  StmtVec *p = s->prologue, work = {0};
+  uint32_t n = first;
+  const Expr *many = expr_binary(s->c, EXPR_GE, s->rows, i64(s->c, FEW_ROWS));
+  for (uint32_t i = first; i < p->n; i++)
+    if (p->at[i]->kind == STMT_ALLOC)
+      p->at[n++] = p->at[i];
+    else
+      vec_push(s->tmp, &work, p->at[i]);
+  p->n = n;
+  if (work.n) vec_push(s->tmp, p, stmt_if(s->a, work.at[0]->span, many, seq_of(s->a, &work), NULL));
+}
+
 bool dots_emit(Sched *s, Group *g, StmtVec *out) {
   Emit em;
   Saved before = save(s, g);
@@ -64,13 +78,16 @@ bool dots_emit(Sched *s, Group *g, StmtVec *out) {
     return m < FEW_ROWS;
   }
   StmtVec few = {0}, many = {0};
+  uint32_t prepared = s->prologue ? s->prologue->n : 0;
   group_emit(s, g, &few);
   restore(&before);
   if (!contraction_emit(s, g, NULL, &many)) {
     restore(&before);
     return false;
   }
+  if (s->prologue) rows = s->rows;
   const Expr *test = expr_binary(s->c, EXPR_LT, rows, i64(s->c, FEW_ROWS));
+  if (s->prologue) only_for_many(s, prepared);
   vec_push(s->tmp, out,
            stmt_if(s->a, g->stages[0]->span, test, seq_of(s->a, &few), seq_of(s->a, &many)));
   return true;

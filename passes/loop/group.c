@@ -97,23 +97,48 @@ static bool is_unit(const Axis *a) {
   return expr_is_int(a->extent, 1);
 }
 
+/* Finds the outer loops that st can share; false when it reads nothing of the group. Gives how many
+ * of them stay, and whether some don't. */
+static bool find_links(Join *j, uint32_t *kept, bool *shrinks) {
+  for (uint32_t i = 0; i < MAX_AXES; i++) j->map[i] = -1;
+  expr_loads(j->st->value, link_load, j);
+  *kept = 0;
+  *shrinks = false;
+  for (uint32_t o = 0; o < j->g->nouter; o++) {
+    bool has = false;
+    for (uint32_t i = 0; i < j->st->naxes; i++) has |= j->map[i] == (int32_t)o;
+    if (!has) j->drop[o] = true;
+    if (j->drop[o])
+      *shrinks = true;
+    else
+      ++*kept;
+  }
+  return j->linked;
+}
+
+/* Makes st a member, with the names of the loops that it shares. */
+static void join(Join *j, Stage *st) {
+  Sched *s = j->s;
+  Group *g = j->g;
+  Map vars;
+  map_init(&vars, s->tmp);
+  for (uint32_t i = 0; i < st->naxes; i++)
+    if (j->map[i] >= 0 && !j->drop[j->map[i]])
+      map_setp(&vars, st->axes[i].var, (void *)g->outer[j->map[i]].var->expr);
+  rename_axes(s, st, &vars);
+  uint32_t w = 0;
+  for (uint32_t o = 0; o < g->nouter; o++)
+    if (!j->drop[o]) g->outer[w++] = g->outer[o];
+  g->nouter = w;
+  g->stages[g->n++] = st;
+}
+
 static bool try_join(Sched *s, Group *g, Stage *st) {
   if (g->n == MAX_STAGES || stage_is_contraction(s, st)) return false;
   Join j = {.s = s, .g = g, .st = st};
-  for (uint32_t i = 0; i < MAX_AXES; i++) j.map[i] = -1;
-  expr_loads(st->value, link_load, &j);
-  if (!j.linked) return false;
-  uint32_t kept = 0;
-  bool shrinks = false;
-  for (uint32_t o = 0; o < g->nouter; o++) {
-    bool has = false;
-    for (uint32_t i = 0; i < st->naxes; i++) has |= j.map[i] == (int32_t)o;
-    if (!has) j.drop[o] = true;
-    if (j.drop[o])
-      shrinks = true;
-    else
-      kept++;
-  }
+  uint32_t kept;
+  bool shrinks;
+  if (!find_links(&j, &kept, &shrinks)) return false;
   if (g->contraction) {
     if (shrinks || st->red != RED_NONE) return false;
     for (uint32_t i = 0; i < st->naxes; i++)
@@ -133,17 +158,16 @@ static bool try_join(Sched *s, Group *g, Stage *st) {
     }
     if (!inner_is_small(s, st, j.map, j.drop)) return false;
   }
-  Map vars;
-  map_init(&vars, s->tmp);
-  for (uint32_t i = 0; i < st->naxes; i++)
-    if (j.map[i] >= 0 && !j.drop[j.map[i]])
-      map_setp(&vars, st->axes[i].var, (void *)g->outer[j.map[i]].var->expr);
-  rename_axes(s, st, &vars);
-  uint32_t w = 0;
-  for (uint32_t o = 0; o < g->nouter; o++)
-    if (!j.drop[o]) g->outer[w++] = g->outer[o];
-  g->nouter = w;
-  g->stages[g->n++] = st;
+  join(&j, st);
+  return true;
+}
+
+bool group_link(Sched *s, Group *g, Stage *st) {
+  Join j = {.s = s, .g = g, .st = st};
+  uint32_t kept;
+  bool shrinks;
+  if (g->n == MAX_STAGES || !find_links(&j, &kept, &shrinks) || !kept) return false;
+  join(&j, st);
   return true;
 }
 

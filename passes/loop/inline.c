@@ -113,6 +113,23 @@ static bool worth(Sched *s, const Stage *p, const Stage *k, const Cost *cost, ui
   return true;
 }
 
+/* Whether item i is the element for element continuation of a contraction: there its value is
+ * computed once, in registers. */
+static bool is_epilogue(Sched *s, uint32_t i) {
+  const Stage *p = s->items.at[i].stage;
+  for (uint32_t k = i; k-- > 0;) {
+    const Stage *st = s->items.at[k].stage;
+    if (!st || !stage_reads(p, st->out)) continue;
+    Reads r = {st->out, NULL, 0};
+    expr_loads(p->value, note_read, &r);
+    if (!stage_is_contraction(s, st) || r.first->n != p->out->ndim) return false;
+    for (uint32_t d = 0; d < r.first->n; d++)
+      if (r.first->arg[d] != p->oidx[d]) return false;
+    return true;
+  }
+  return false;
+}
+
 void stages_inline(Sched *s) {
   if (!s->simple) return;
   for (uint32_t i = 0; i < s->items.n; i++) {
@@ -133,7 +150,7 @@ void stages_inline(Sched *s) {
       const Stage *st = s->items.at[k].stage;
       if (st && stage_reads(st, p->out)) ok = worth(s, p, st, &cost, n);
     }
-    if (!ok || !n) continue;
+    if (!ok || !n || (n > 1 && is_epilogue(s, i))) continue;
     for (uint32_t k = i + 1; k < s->items.n; k++) {
       Stage *st = s->items.at[k].stage;
       if (!st || !stage_reads(st, p->out)) continue;

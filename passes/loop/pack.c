@@ -140,7 +140,8 @@ Buffer *pack_panels(Emit *em, const Contraction *con, uint32_t width, StmtVec *o
   shape[0] = expr_simplify(c, expr_mul(c, expr_mul(c, npanels, con->ktotal), i64(c, width)));
   Buffer *panels = buffer_create(c, "panels", load->dtype, shape, 1, "global");
   panels->align = 64;
-  vec_push(em->tmp, &em->lc->decls, stmt_alloc(em->a, con->st->span, panels));
+  StmtVec *top = em->s->nested ? out : &em->lc->decls;
+  vec_push(em->tmp, top, stmt_alloc(em->a, con->st->span, panels));
   const Expr *whole = expr_simplify(c, expr_floordiv(c, con->n.extent, i64(c, width)));
   Copy x = {.em = em, .con = con, .panels = panels, .width = width};
   const Expr *none = i64(c, 0), *turned = none;

@@ -67,25 +67,30 @@ static bool emit_sunk(Sched *s, uint32_t *i, const Stage *before, StmtVec *out) 
   return true;
 }
 
+void items_emit(Sched *s, StmtVec *out) {
+  for (uint32_t i = 0; i < s->items.n;) {
+    Item *it = &s->items.at[i];
+    if (it->opaque) {
+      loop_remark(s->lc, it->opaque->span, "loops stay as written");
+      vec_push(s->tmp, out, lower_blocks(s->lc, it->opaque));
+      i++;
+      continue;
+    }
+    if (chain_emit(s, &i, out)) continue;
+    Group g;
+    i += group_form(s, i, &g);
+    if (g.n == 1 && emit_sunk(s, &i, g.stages[0], out)) continue;
+    if (g.contraction && dots_emit(s, &g, out)) continue;
+    if (!g.contraction || !contraction_emit(s, &g, NULL, out)) group_emit(s, &g, out);
+  }
+}
+
 Stmt *schedule_body(LoopCtx *lc) {
   Sched s;
   if (!schedule_open(lc, &s)) return lower_blocks(lc, lc->f->body);
   SBlock *root = s.root;
   StmtVec body = {0};
-  for (uint32_t i = 0; i < s.items.n;) {
-    Item *it = &s.items.at[i];
-    if (it->opaque) {
-      loop_remark(lc, it->opaque->span, "loops stay as written");
-      vec_push(s.tmp, &body, lower_blocks(lc, it->opaque));
-      i++;
-      continue;
-    }
-    Group g;
-    i += group_form(&s, i, &g);
-    if (g.n == 1 && emit_sunk(&s, &i, g.stages[0], &body)) continue;
-    if (g.contraction && dots_emit(&s, &g, &body)) continue;
-    if (!g.contraction || !contraction_emit(&s, &g, NULL, &body)) group_emit(&s, &g, &body);
-  }
+  items_emit(&s, &body);
   StmtVec all = {0};
   for (uint32_t i = 0; i < root->nallocs; i++)
     if (map_hasp(&lc->flat, root->allocs[i]) || map_hasp(&s.outside, root->allocs[i]) || !s.simple)

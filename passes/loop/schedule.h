@@ -56,9 +56,13 @@ typedef struct Sched {
   SBlock *root;
   ItemVec items;
   bool nested; /* what is emitted stands inside a parallel loop */
-  bool simple; /* every buffer is written once, before it is read: stages may move */
-  Map local;   /* root allocations: Buffer -> itself */
-  Map outside; /* Buffer -> non-NULL: must exist in memory after its group */
+  /* inside a block of rows (chain.c): what is the same for all blocks goes here; else NULL */
+  StmtVec *prologue;
+  const Expr *rows; /* of all blocks */
+  const Var *block; /* the block's number */
+  bool simple;      /* every buffer is written once, before it is read: stages may move */
+  Map local;        /* root allocations: Buffer -> itself */
+  Map outside;      /* Buffer -> non-NULL: must exist in memory after its group */
 } Sched;
 
 /* ---- stage.c ---- */
@@ -86,6 +90,9 @@ const Dim *stride_of(LoopCtx *lc, const Stage *st, const Dim *d, const Var *v);
 /* ---- group.c ---- */
 /* Forms the group that starts at item i; returns the number of items taken (>= 1). */
 uint32_t group_form(Sched *s, uint32_t i, Group *g);
+/* Adds st to stages that shall share loops though each is a nest of its own (chain.c): false when
+ * they have none in common. */
+bool group_link(Sched *s, Group *g, Stage *st);
 
 /* ---- emit.c ---- */
 /* Loops for a group that is no contraction. */
@@ -106,6 +113,11 @@ bool contraction_emit(Sched *s, Group *g, const Stage *before, StmtVec *out);
 /* Whether contraction_emit can take `before` in. */
 bool contraction_takes_in(Sched *s, Group *g, const Stage *before);
 
+/* ---- chain.c ---- */
+/* When item *i starts a chain of contractions with work on rows between them: all of it in blocks
+ * of rows, and *i moves on. */
+bool chain_emit(Sched *s, uint32_t *i, StmtVec *out);
+
 /* ---- dots.c ---- */
 /* A contraction of few rows with a transposed operand, or both forms behind a test of the number of
  * rows. false: no such contraction, nothing was emitted. */
@@ -122,6 +134,8 @@ void packed_close(LoopCtx *lc, const Stmt *body);
 /* ---- schedule.c ---- */
 /* Extracts and inlines the stages of lc->f; false when its form is another. */
 bool schedule_open(LoopCtx *lc, Sched *s);
+/* Loops for all items of s, in order. */
+void items_emit(Sched *s, StmtVec *out);
 /* The whole body of lc->f as lowered loops. */
 Stmt *schedule_body(LoopCtx *lc);
 /* e with variables replaced (Var -> Expr). */
