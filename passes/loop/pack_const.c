@@ -15,6 +15,7 @@
 #define TURN_STEPS 16    /* steps of k that turning a tile in registers costs */
 #define SCATTER_STEPS 40 /* the same of storing a vector lane by lane */
 #define PAIRS 0.85       /* speed with two loads and a shuffle for a vector of every second */
+#define SOME_LANES 0.9   /* used of a symbolic extent: it may be short */
 #define SMALL_BYTES (16 * 1024) /* up to here reading in place is as good */
 
 typedef VEC(Node *) NodeVec;
@@ -95,12 +96,13 @@ static bool better_swapped(Sched *s, const Contraction *con, const Contraction *
   uint32_t lanes = variant_lanes(&t->variants[t->nvariants - 1], con->d);
   int64_t n, m, k;
   bool turned = other->m.var == con->n.var; /* the result is contiguous along its rows */
-  if ((con->nk < 2 && !turned) || !expr_const_int(s->c, con->n.extent, &n) ||
-      !expr_const_int(s->c, other->n.extent, &m) || !expr_const_int(s->c, con->ktotal, &k))
+  if ((con->nk < 2 && !turned) || !expr_const_int(s->c, other->n.extent, &m) ||
+      !expr_const_int(s->c, con->ktotal, &k))
     return false;
   int64_t stride = 0;
   bool pairs = dim_is_const(con->b_stride, &stride) && stride == 2;
-  double plain = lanes_used(n, lanes) * (con->b_unit ? 1 : pairs ? PAIRS : 0.25);
+  double used = expr_const_int(s->c, con->n.extent, &n) ? lanes_used(n, lanes) : SOME_LANES;
+  double plain = used * (con->b_unit ? 1 : pairs ? PAIRS : 0.25);
   double swapped =
       lanes_used(m, lanes) * (double)k / (double)(k + (turned ? TURN_STEPS : SCATTER_STEPS));
   return swapped > plain * 1.02;
