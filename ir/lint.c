@@ -2,7 +2,7 @@
  * given where it is read.
  *
  * A name that begins with '_' says that its value isn't meant to be used; so does a call with side
- * effects, and a match_cast, which checks.
+ * effects, a match_cast, which checks, and one item of a tuple of which others are used.
  */
 #include "ir/lint.h"
 #include "ir/op.h"
@@ -12,6 +12,7 @@ static bool is_idle(const Node *n) {
   if (!n->name || n->name[0] == '_' || !n->name_span.file) return false;
   if (n->op == OP_MATCH_CAST || node_has_uses(n) || !n->sinfo || sinfo_is_void(n->sinfo))
     return false;
+  if (n->op == OP_TUPLE_GET && node_count_uses(node_in(n, 0)) > 1) return false;
   return op_is_pure(n);
 }
 

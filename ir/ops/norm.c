@@ -242,6 +242,44 @@ bool lower_group_norm(LowerCtx *lc, Node *n) {
   return true;
 }
 
+/* A parameter per channel with axes of extent 1 for the `after` axes that follow the channel. */
+static Node *per_channel(LowerCtx *lc, Node *p, uint32_t after) {
+  if (!after || !p) return p;
+  Node *r = te_make(lc, OP_expand_dims, &p, 1);
+  int64_t *at = ARENA_ARRAY(lc->m->arena, int64_t, after);
+  for (uint32_t i = 0; i < after; i++) at[i] = i + 1;
+  node_attrs(r, expand_dims)->axis = (IntList){(int32_t)after, at};
+  return te_bind(lc, r);
+}
+
+static Node *pair(LowerCtx *lc, OpId op, Node *x, Node *y) {
+  Node *in[] = {x, y};
+  return x && y ? te_bind(lc, te_make(lc, op, in, 2)) : NULL;
+}
+
+/* With given statistics: elementwise operators, which fuse with what computes the data, and whose
+ * square root is known where the variance is. The same operations in the same order as `normal` and
+ * `affine` do them. */
+static bool batch_norm_inference(LowerCtx *lc, Node *n, uint32_t channel) {
+  const nn_batch_norm_attrs *a = n->attrs;
+  Node *x = node_in(n, 0), *mean = node_in(n, 3), *var = node_in(n, 4);
+  uint32_t after = (uint32_t)x->sinfo->ndim - 1 - channel;
+  DType d = x->sinfo->dtype;
+  Node *r =
+      pair(lc, OP_add, var, node_const(n->func, const_scalar(lc->m, d, a->epsilon, 0), n->span));
+  r = r ? te_bind(lc, te_make(lc, OP_rsqrt, &r, 1)) : NULL;
+  Node *y = pair(lc, OP_subtract, x, per_channel(lc, mean, after));
+  y = pair(lc, OP_multiply, y, per_channel(lc, r, after));
+  if (a->scale) y = pair(lc, OP_multiply, y, per_channel(lc, node_in(n, 1), after));
+  if (a->center) y = pair(lc, OP_add, y, per_channel(lc, node_in(n, 2), after));
+  if (!y) return false;
+  Node *out[] = {y, mean, var};
+  Node *t = node_tuple(n->func, out, 3, n->span);
+  if (!node_infer(lc->m, NULL, t)) return false;
+  te_composite(lc, t);
+  return true;
+}
+
 bool lower_batch_norm(LowerCtx *lc, Node *n) {
   Context *c = lc->c;
   const nn_batch_norm_attrs *a = n->attrs;
@@ -250,6 +288,7 @@ bool lower_batch_norm(LowerCtx *lc, Node *n) {
   IntList params = {1, &a->axis};
   if (!params_fit(lc, 1, 4, params)) return false;
   DType acc = te_acc_dtype(b->dtype);
+  if (!a->training && dtype_eq(acc, b->dtype)) return batch_norm_inference(lc, n, channel);
   Buffer *stat[2] = {te_arg(lc, 3), te_arg(lc, 4)}; /* mean, variance */
   if (a->training) {
     int64_t others[TE_MAX_RANK];
