@@ -139,6 +139,9 @@ def main():
     if "costs" in sections:
         report.save(os.path.join(bench.out, "costs.tsv"), costs.measure(bench, bench.options.pattern))
     print(report.write(bench.out))
+    wrong = report.disagreements(bench.out)
+    if wrong:
+        sys.exit("results differ from those of all other peers: " + ", ".join(wrong))
 
 
 if __name__ == "__main__":

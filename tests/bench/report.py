@@ -265,6 +265,13 @@ def write(folder):
     return text
 
 
+def disagreements(folder):
+    """Rows and peers whose results are not those of any other peer."""
+    return [f"{row} ({peer})" for path in glob.glob(os.path.join(folder, "rows*.tsv"))
+            for row, entries in Results(path).rows.items() for peer, e in entries.items()
+            if e["ms"] and float(e["difference"]) > TOLERANCE]
+
+
 def store(folder):
     """Puts the results of `folder` into README.md, after its last heading, and the plot beside it."""
     here = os.path.dirname(os.path.abspath(__file__))

@@ -16,7 +16,9 @@ import networks as nets
 from graph import Graph, Value, onnx_model, relax_text
 
 ALL = {}
-STORED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "models")
+HERE = os.path.dirname(os.path.abspath(__file__))
+STORED = os.path.join(HERE, "..", "models")
+CHANGED = max(os.path.getmtime(os.path.join(HERE, f)) for f in ("graph.py", "networks.py", "workloads.py"))
 
 
 class Workload:
@@ -50,7 +52,7 @@ class Network(Workload):
         """Writes what is missing of the files; returns the graph."""
         g, script = Graph(), self.script(folder)
         self.build(g)
-        if not os.path.exists(script):
+        if not os.path.exists(script) or os.path.getmtime(script) < CHANGED:
             np.savez(self.weights(folder), **{v.name: v.data for v in g.weights})
             for row, dims in self.cases.items():
                 random = np.random.default_rng(1)
@@ -59,10 +61,11 @@ class Network(Workload):
                     array.tofile(self.input_file(folder, row, v))
             with open(script, "w") as f:  # last: it says that the others are complete
                 f.write(relax_text(g))
-        if with_onnx and not os.path.exists(self.onnx(folder)):
-            with open(self.onnx(folder) + ".new", "wb") as f:
+        model = self.onnx(folder)
+        if with_onnx and (not os.path.exists(model) or os.path.getmtime(model) < CHANGED):
+            with open(model + ".new", "wb") as f:
                 f.write(onnx_model(g).SerializeToString())
-            os.rename(self.onnx(folder) + ".new", self.onnx(folder))
+            os.rename(model + ".new", model)
         return g
 
 
