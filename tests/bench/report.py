@@ -114,7 +114,8 @@ class Results:
 def row_tables(r):
     lines = [f"CPU: {r.head['cpu']}, {r.head['threads']} thread(s). {r.head['versions']}.", "",
              f"One core: {float(r.head['peak']):.0f} x 10^9 multiply-adds per second; GB/s by size: "
-             + ", ".join(f"{binary_size(size)} {speed:.0f}" for size, speed in r.bandwidth) + ".", ""]
+             + ", ".join(f"{binary_size(size)} {speed:.0f}" for size, speed in r.bandwidth) + ".", "",
+             "![Times relative to the best peer's](rows.svg)", ""]
     for title, names in r.groups():
         peers = [p for p in r.peers if any(p in r.rows[row] for row in names)]
         lines += [f"### {title}", "",
@@ -209,7 +210,7 @@ def position(ratio):
 
 def svg(r):
     """One line per row: times relative to the best peer's on a log axis; grey: below the machine's limit."""
-    body, y = [], 58
+    body, y = [], 72
     for title, names in r.groups():
         y += 8
         body.append(f'<text x="4" y="{y + 4}" font-weight="bold">{title.split(":")[0]}</text>')
@@ -229,21 +230,22 @@ def svg(r):
     grid = []
     for tick in (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20):
         x = position(tick)
-        grid.append(f'<line x1="{x}" y1="52" x2="{x}" y2="{y}" class="{"u" if tick == 1 else "g"}"/>'
-                    f'<text x="{x}" y="48" text-anchor="middle">{tick:g}</text>')
+        grid.append(f'<line x1="{x}" y1="66" x2="{x}" y2="{y}" class="{"u" if tick == 1 else "g"}"/>'
+                    f'<text x="{x}" y="62" text-anchor="middle">{tick:g}</text>')
     legend, x = [], 10
     for p in r.peers:
         legend.append(f'<circle cx="{x}" cy="14" r="4" fill="{COLORS.get(p, "#7f7f7f")}"/>'
                       f'<text x="{x + 8}" y="18">{p}</text>')
         x += 24 + 7 * len(p)
-    memory = r.bandwidth[-1][1]
-    caption = (f"time / best peer's, {r.head['threads']} thread(s), {r.head['cpu']}; grey: beyond the limit "
-               f"of {float(r.head['peak']):.0f} GMAC/s and of the bandwidth ({memory:.0f} GB/s from memory)")
+    caption = [f"time / best peer's, {r.head['threads']} thread(s), {r.head['cpu']}",
+               f"grey: beyond the limit of {float(r.head['peak']):.0f} x 10^9 multiply-adds per second and of the "
+               f"bandwidth ({r.bandwidth[-1][1]:.0f} GB/s from memory)"]
     return "\n".join([
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{LEFT + WIDTH + 20}" height="{y + 8}" '
         'font-family="sans-serif" font-size="10">',
         "<style>.l{fill:#e4e4e4}.n{text-anchor:end}.g{stroke:#ccc}.u{stroke:#444}</style>",
-        '<rect width="100%" height="100%" fill="white"/>', *legend, f'<text x="10" y="34">{caption}</text>',
+        '<rect width="100%" height="100%" fill="white"/>', *legend,
+        *(f'<text x="10" y="{34 + 13 * i}">{line}</text>' for i, line in enumerate(caption)),
         *grid, *body, "</svg>"]) + "\n"
 
 
@@ -281,7 +283,7 @@ def store(folder):
     head = text[:text.index("## Results")]
     date = time.strftime("%Y-%m-%d", time.localtime(os.path.getmtime(os.path.join(folder, "rows.tsv"))))
     with open(readme, "w") as f:
-        f.write(f"{head}## Results\n\nOf {date}. {write(folder)}")
+        f.write(f"{head}## Results\n\nOf {date}. {write(folder)}".rstrip("\n") + "\n")
     shutil.copy(os.path.join(folder, "rows.svg"), os.path.join(here, "rows.svg"))
 
 
