@@ -8,6 +8,7 @@ Prints the counts per group; the exit code is 1 after a failure.
 import sys
 
 import cases_data
+import cases_edges
 import cases_elementwise
 import cases_nn
 import cases_shape
@@ -19,7 +20,7 @@ def main(argv):
     argv = [a for a in argv if a != "-v"]
     relaxc, groups = argv[1], argv[2:]
     cases = []
-    for source in (cases_elementwise, cases_shape, cases_nn, cases_data):
+    for source in (cases_elementwise, cases_shape, cases_nn, cases_data, cases_edges):
         cases += source.build(Case)
     known = sorted({c.group for c in cases})
     for g in groups:
