@@ -156,8 +156,11 @@ bool lower_roi_align(LowerCtx *lc, Node *n) {
     const Expr *len = SUB(roi_value(&s, 4 - i), begin[i]);
     if (!a->aligned) len = expr_max(c, len, one);
     bin[i] = DIV(len, flt(lc, s.d, (double)s.size[i]));
-    /* A bound on the samples: no region is sampled more than 32768 times along an axis. */
+    /* A bound on the samples: no region is sampled more than 32768 times along an axis, one without
+     * an end once. */
+    const Expr *endless = EQ(F1(fabs, bin[i]), flt(lc, s.d, INFINITY));
     const Expr *many = expr_min(c, te_cast(c, DT_I64, F1(ceil, bin[i])), I64(32768));
+    many = SEL(endless, I64(1), many);
     grid[i] = a->sample_ratio > 0 ? I64(a->sample_ratio) : expr_max(c, many, I64(0));
     const Expr *step = ADD(te_cast(c, s.d, k[i]->expr), flt(lc, s.d, 0.5));
     step = DIV(MUL(step, bin[i]), te_cast(c, s.d, g[i]->expr));
