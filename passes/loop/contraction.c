@@ -504,10 +504,11 @@ static bool without_padding(Sched *s, const Group *g, const Stage *before, Paddi
   if (!sink_is_private(s, before, g->stages[0]) || !padding_open(s, g, before, p)) return false;
   emit_init(em, s, &p->group);
   if (find_form(s, &p->group, con)) return padding_of_rows(s, p, con);
+  if (!con->st) return false;
+  if (padding_of_windows(em, p, con)) return true;
   emit_collapse(em);
   *con = (Contraction){0};
-  return !find_form(s, &p->group, con) && con->st &&
-         (padding_of_windows(em, p, con) || padding_of_columns(em, p, con));
+  return !find_form(s, &p->group, con) && con->st && padding_of_columns(em, p, con);
 }
 
 bool contraction_takes_in(Sched *s, Group *g, const Stage *before) {

@@ -27,11 +27,11 @@ typedef struct {
 /* Windows of rows and columns whose padding is nowhere (windows.c); positions count from the first
  * row and column of what they read. */
 typedef struct {
-  uint32_t height, nv;   /* of a tile: all columns */
+  uint32_t height, nv;   /* of a tile, at most */
   uint32_t row_k, col_k; /* axes of k, by their numbers */
   int64_t row_step, row_k_step, row_first, rows;
-  int64_t col_k_step, col_first, cols; /* columns are 2 apart */
-  int64_t pitch;                       /* from row to row */
+  int64_t col_step, col_k_step, col_first, cols; /* columns are 1 or 2 apart */
+  int64_t pitch;                                 /* from row to row */
 } Windows;
 
 /* C[batch, m, n] += A[batch, m, k] * B[batch, k, n]; any number of axes of each kind. B is the
@@ -116,7 +116,9 @@ bool padding_open(Sched *s, const Group *g, const Stage *before, Padding *p);
 bool padding_of_rows(Sched *s, const Padding *p, Contraction *con);
 /* Gives con, found after axes were merged, its edges: B is padded. False when masks don't serve. */
 bool padding_of_columns(Emit *em, const Padding *p, Contraction *con);
-/* The same for windows over rows and every second column. */
+/* Whether it takes fewer vectors to have rows of so many columns as one axis, in one tile. */
+bool columns_fit(const Variant *v, int64_t lanes, int64_t rows, int64_t columns);
+/* The same for windows over rows and columns. */
 bool padding_of_windows(Emit *em, const Padding *p, Contraction *con);
 /* Whether B has an element inside of the padding at that column and k. */
 bool edges_hold(const Edges *e, int64_t column, const int64_t *k, uint32_t nk);
@@ -129,10 +131,14 @@ void bound_steps(Context *c, const Bound *b, const Expr *row, const Expr *extent
                  const Expr **first, const Expr **count);
 
 /* ---- windows.c ---- */
-/* The multiply-adds of a tile from `row` (known where the tile is at the border: first, else -1).
- */
-Stmt *windows_steps(Emit *em, const Contraction *con, Buffer *acc, const Expr *row, int64_t first,
-                    uint32_t height);
+typedef struct {
+  const Expr *row;
+  int64_t first;       /* its number, of a tile at the border; else -1 */
+  uint32_t height, nv; /* in rows and vectors */
+  uint32_t vector;     /* the first one of the row */
+} WindowTile;
+/* The multiply-adds of a tile. */
+Stmt *windows_steps(Emit *em, const Contraction *con, Buffer *acc, const WindowTile *t);
 
 /* ---- sink.c ---- */
 /* Whether only con's stage reads what `before` computes, so that it may move there. */

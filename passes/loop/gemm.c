@@ -15,7 +15,7 @@
 #define BLOCK_ROWS 96
 #define MANY_TASKS 64              /* so many share work evenly among a few threads */
 #define TASK_WORK (1 << 18)        /* multiply-adds; with fewer a thread doesn't pay */
-#define PREFETCH_BYTES (8 * 1024) /* a panel smaller than this isn't prefetched */
+#define PREFETCH_BYTES (8 * 1024)  /* a panel smaller than this isn't prefetched */
 #define IN_PLACE_BYTES (64 * 1024) /* a smaller B that is read in place isn't either */
 #define PREFETCH_LINES 8           /* of a panel in one step, at most */
 #define UNROLL_K 4
@@ -26,6 +26,7 @@ typedef struct {
   const Expr *row; /* first row */
   const Expr *col; /* first column */
   uint32_t height, nv;
+  uint32_t vector;     /* the first one of windows, of their row */
   uint32_t align;      /* col is a multiple of it */
   uint32_t from, to;   /* rows that have a term in the steps of k being emitted */
   int64_t k[MAX_AXES]; /* steps of the axes of k, where columns have edges */
@@ -664,8 +665,8 @@ static Stmt *emit_tile(Tile *t) {
   t->from = 0;
   t->to = t->height;
   bind_bounds(t, &out);
-  Stmt *loops =
-      con->windows ? windows_steps(em, con, t->acc, t->row, t->first, t->height) : k_loops(t, 0);
+  WindowTile part = {t->row, t->first, t->height, t->nv, t->vector};
+  Stmt *loops = con->windows ? windows_steps(em, con, t->acc, &part) : k_loops(t, 0);
   if (loops) vec_push(em->tmp, &out, loops);
   Stmt *finish = emit_epilogue(t);
   if (kn->kb && em->g->n > 1)
@@ -808,6 +809,9 @@ static void sweep_columns(Sweep *sw, const Expr *first_col, const Expr *count, u
                     .masked = masked,
                     .full = full,
                     .tiles = in_block};
+  int64_t column;
+  if (con->windows && expr_const_int(c, first_col, &column))
+    sw->tile.vector = (uint32_t)(column / con->lanes);
   sw->first = expr_is_int(tiles, 1) && !plan->nrest ? NULL : i64(c, 0);
   Var *rows[MAX_AXES] = {0};
   if (kn->rows_inside) {
@@ -868,7 +872,12 @@ void gemm_rows(Kernel *kn, const RowPlan *plan, uint32_t nv, bool parallel, Stmt
   Sweep sw = {.kn = kn, .plan = plan, .parallel = parallel};
   if (expr_const_int(c, con->n.extent, &n)) {
     int64_t whole = n / width, left = n % width;
-    sweep_columns(&sw, i64(c, 0), i64(c, whole), nv, width, false, 0, out);
+    if (con->windows) { /* each knows its place in the row */
+      for (int64_t i = 0; i < whole; i++)
+        sweep_columns(&sw, i64(c, i * width), i64(c, 1), nv, width, false, 0, out);
+    } else {
+      sweep_columns(&sw, i64(c, 0), i64(c, whole), nv, width, false, 0, out);
+    }
     if (!left) return;
     uint32_t vectors = (uint32_t)((left + con->lanes - 1) / con->lanes);
     sweep_columns(&sw, i64(c, whole * width), i64(c, 1), vectors, width, left % con->lanes != 0,

@@ -260,11 +260,16 @@ static bool add_edge(Context *c, const Inside *in, const Contraction *con, const
   return true;
 }
 
+bool columns_fit(const Variant *v, int64_t lanes, int64_t rows, int64_t columns) {
+  int64_t merged = (rows * columns + lanes - 1) / lanes;
+  int64_t by_row = rows * ((columns + lanes - 1) / lanes);
+  return merged < by_row && merged <= MAX_VECTORS && merged * 2 + 2 <= (int64_t)v->vector_regs;
+}
+
 bool padding_of_columns(Emit *em, const Padding *p, Contraction *con) {
   Context *c = em->c;
   const Axis *axes[MAX_AXES];
-  int64_t n, k, row;
-  uint32_t lanes = con->lanes;
+  int64_t n, k;
   Edges *e = ARENA_NEW(em->tmp, Edges);
   if (con->b_rows) { /* images one after the other */
     con->outer[con->nouter++] = con->m;
@@ -275,11 +280,7 @@ bool padding_of_columns(Emit *em, const Padding *p, Contraction *con) {
       !expr_const_int(c, con->n.extent, &n) || !expr_const_int(c, con->ktotal, &k) ||
       k > MAX_TAPS || !find_merged(c, p, con, e, axes))
     return false;
-  row = e->extent[0];
-  int64_t vectors = (n + lanes - 1) / lanes, by_row = n / row * ((row + lanes - 1) / lanes);
-  if (vectors > MAX_VECTORS || vectors * 2 + 2 > (int64_t)em->s->v->vector_regs ||
-      vectors >= by_row)
-    return false;
+  if (!columns_fit(em->s->v, con->lanes, n / e->extent[0], e->extent[0])) return false;
   for (uint32_t i = 0; i < p->n; i++)
     if (!add_edge(c, &p->inside[i], con, axes, e)) return false;
   con->edges = e;

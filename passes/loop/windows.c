@@ -1,10 +1,10 @@
-/* Windows that stride over the columns, row by row of what they read.
+/* Windows, row by row of what they read.
  *
  *   C[c, y, x] += A[c, i, j] * B[c, 2y + i - 1, 2x + j - 1]    (a depthwise convolution)
  *
  *   for each row of B that a tile of rows y needs:
- *     load it whole; split it by shuffles into the even and the odd columns
- *     for each j: the even or odd ones, moved by a lane where j - 1 is negative or past 1
+ *     load it whole; where columns are 2 apart, split it by shuffles into the even and the odd ones
+ *     for each j: the row, or the even or odd ones, moved by some lanes
  *     for each (y, i) that read this row, each j: acc[y] += A[i, j] * that
  *
  * Every element is loaded once for a tile, aligned as its row is, and the padding needs no copy: a
@@ -13,9 +13,10 @@
 #include "passes/loop/contraction.h"
 
 #define MAX_STEPS 32
-#define MIN_HEIGHT 2
+#define MIN_HEIGHT 3
 #define MAX_HEIGHT 7
-#define MAX_PARTS 40 /* vectors of a row by residues */
+#define MAX_PARTS 40   /* vectors of a row by residues */
+#define COLUMN_TILES 2 /* each is code of its own */
 
 /* An index of B as step * (row or column) + k_step * k + rest. */
 typedef struct {
@@ -66,7 +67,7 @@ bool padding_of_windows(Emit *em, const Padding *p, Contraction *con) {
   if (!con->b_rows || con->nrows || con->nk != 2 || p->n != 2 || !em->use_mask || con->lanes > 64 ||
       !expr_const_int(c, con->n.extent, &n) || !expr_const_int(c, con->ktotal, &k) ||
       k > MAX_STEPS || !find_index(c, p, con, &con->m, &row) ||
-      !find_index(c, p, con, &con->n, &col) || col.step != 2 || row.k == col.k)
+      !find_index(c, p, con, &con->n, &col) || col.step > 2 || row.k == col.k)
     return false;
   const Expr *load = factor_load(con->b);
   const Dim *off = flat_offset(em->lc, load->buf, load->arg);
@@ -77,14 +78,18 @@ bool padding_of_windows(Emit *em, const Padding *p, Contraction *con) {
     return false;
   pitch = off_row / row.step;
   if (off_k != row.k_step * pitch) return false;
-  uint32_t nv = (uint32_t)((n + con->lanes - 1) / con->lanes);
-  if (col.hi - col.lo > 2 * MAX_PARTS * (int64_t)con->lanes) return false;
-  /* the sums, a row by residues, a window's column, and A */
-  int64_t height = ((int64_t)v->vector_regs - 3 * nv - 6) / nv;
+  if (col.step == 1 && expr_const_int(c, con->m.extent, &k) && columns_fit(v, con->lanes, k, n))
+    return false;
+  if (col.hi - col.lo > col.step * MAX_PARTS * (int64_t)con->lanes) return false;
+  /* registers: the sums, a row, a column of windows, and A */
+  int64_t regs = (int64_t)v->vector_regs - 6, nv = (n + con->lanes - 1) / con->lanes;
+  int64_t most = regs / (MIN_HEIGHT + 1 + col.step);
+  if (!most || nv > COLUMN_TILES * most) return false;
+  if (nv > most) nv = (nv + COLUMN_TILES - 1) / COLUMN_TILES;
+  int64_t height = (regs - (col.step + 1) * nv) / nv;
   if (height > MAX_HEIGHT) height = MAX_HEIGHT;
-  if (height < MIN_HEIGHT) return false;
   Windows *w = ARENA_NEW(em->tmp, Windows);
-  *w = (Windows){.nv = nv,
+  *w = (Windows){.nv = (uint32_t)nv,
                  .height = (uint32_t)height,
                  .row_k = row.k,
                  .col_k = col.k,
@@ -92,6 +97,7 @@ bool padding_of_windows(Emit *em, const Padding *p, Contraction *con) {
                  .row_k_step = row.k_step,
                  .row_first = row.rest - row.lo,
                  .rows = row.hi - row.lo,
+                 .col_step = col.step,
                  .col_k_step = col.k_step,
                  .col_first = col.rest - col.lo,
                  .cols = col.hi - col.lo,
@@ -116,8 +122,10 @@ typedef struct {
   const Windows *w;
   StmtVec *out;
   const Expr *zero;
-  const Expr *parts[2][MAX_PARTS]; /* the row at hand: even columns, odd ones */
-  uint32_t n;                      /* vectors of each */
+  Buffer *b;
+  const Expr *start; /* of the row at hand in b; NULL: it is zero */
+  const Expr
+      *parts[2][MAX_PARTS]; /* of it, or of its even columns and its odd ones; NULL: not yet */
 } Walk;
 
 static const Expr *name_value(Walk *k, const char *name, const Expr *e) {
@@ -126,111 +134,119 @@ static const Expr *name_value(Walk *k, const char *name, const Expr *e) {
   return v->expr;
 }
 
-/* Vector i of the row that begins at `start`, zero after its end. */
-static const Expr *load_part(Walk *k, Buffer *b, const Expr *start, int64_t i) {
+/* Vector i of the row, zero after its end. */
+static const Expr *load_part(Walk *k, int64_t i) {
   Context *c = k->em->c;
   uint32_t lanes = k->con->lanes;
   int64_t left = k->w->cols - i * lanes;
   if (left <= 0) return k->zero;
-  const Expr *at = expr_simplify(c, expr_add(c, start, i64(c, i * lanes)));
+  const Expr *at = expr_simplify(c, expr_add(c, k->start, i64(c, i * lanes)));
   at = expr_ramp(c, at, i64(c, 1), lanes);
-  const Expr *v = left >= lanes
-                      ? expr_load(c, b, &at, 1)
-                      : expr_load_pred(c, b, &at, 1, lane_mask(c, i64(c, 0), i64(c, left), lanes));
+  const Expr *mask = lane_mask(c, i64(c, 0), i64(c, left), lanes);
+  const Expr *v =
+      left >= lanes ? expr_load(c, k->b, &at, 1) : expr_load_pred(c, k->b, &at, 1, mask);
   DType wide = dtype_lanes(k->con->d, lanes);
-  return dtype_eq(v->dtype, wide) ? v : expr_cast(c, wide, v);
+  return name_value(k, "part", dtype_eq(v->dtype, wide) ? v : expr_cast(c, wide, v));
 }
 
-/* Fills the parts: of a row of B, or zeros (start NULL). */
-static void split_row(Walk *k, Buffer *b, const Expr *start) {
+/* Vector i of the row's columns of residue r, zero outside of it. */
+static const Expr *find_part(Walk *k, int64_t r, int64_t i) {
   Context *c = k->em->c;
   uint32_t lanes = k->con->lanes;
-  for (uint32_t i = 0; i < k->n; i++) {
-    const Expr *both[2] = {k->zero, k->zero};
-    for (uint32_t h = 0; start && h < 2; h++) {
-      both[h] = load_part(k, b, start, (int64_t)i * 2 + h);
-      if (both[h] != k->zero) both[h] = name_value(k, "part", both[h]);
-    }
-    for (uint32_t r = 0; r < 2; r++) {
-      int64_t pick[64];
-      for (uint32_t l = 0; l < lanes; l++) pick[l] = 2 * (int64_t)l + r;
-      k->parts[r][i] = both[0] == k->zero ? k->zero
-                                          : name_value(k, r ? "odd" : "even",
-                                                       expr_shuffle(c, both, 2, pick, lanes));
-    }
+  int64_t step = k->w->col_step, pick[64];
+  if (!k->start || i < 0 || i * step * lanes >= k->w->cols) return k->zero;
+  if (k->parts[r][i]) return k->parts[r][i];
+  const Expr *loaded[2] = {load_part(k, i * step), NULL};
+  k->parts[0][i] = loaded[0];
+  if (step == 1) return loaded[0];
+  loaded[1] = load_part(k, i * step + 1);
+  for (int64_t x = 0; x < step; x++) {
+    for (uint32_t l = 0; l < lanes; l++) pick[l] = 2 * (int64_t)l + x;
+    k->parts[x][i] = name_value(k, x ? "odd" : "even", expr_shuffle(c, loaded, 2, pick, lanes));
   }
+  return k->parts[r][i];
 }
 
-/* The column of step j of the windows, for vector `i` of them. */
-static const Expr *window_column(Walk *k, int64_t j, uint32_t i) {
+/* The column of step j of the windows, for vector i of them. */
+static const Expr *window_column(Walk *k, int64_t j, int64_t i) {
   Context *c = k->em->c;
-  int64_t lanes = k->con->lanes, at = k->w->col_first + j * k->w->col_k_step, r = at & 1;
-  int64_t first = i * lanes + (at - r) / 2,
-          part = first >= 0 ? first / lanes : -((lanes - 1 - first) / lanes);
-  int64_t shift = first - part * lanes, pick[64];
-  const Expr *both[2];
-  for (int64_t h = 0; h < 2; h++)
-    both[h] = part + h >= 0 && part + h < k->n ? k->parts[r][part + h] : k->zero;
-  if (!shift || (both[0] == k->zero && both[1] == k->zero)) return both[0];
+  int64_t lanes = k->con->lanes, step = k->w->col_step, pick[64];
+  int64_t at = k->w->col_first + j * k->w->col_k_step, r = at & (step - 1);
+  int64_t first = i * lanes + (at - r) / step, shift = (first % lanes + lanes) % lanes;
+  int64_t part = (first - shift) / lanes;
+  const Expr *both[2] = {find_part(k, r, part), k->zero};
+  if (!shift) return both[0];
+  both[1] = find_part(k, r, part + 1);
+  if (both[0] == k->zero && both[1] == k->zero) return k->zero;
   for (int64_t l = 0; l < lanes; l++) pick[l] = l + shift;
   return name_value(k, "column", expr_shuffle(c, both, 2, pick, (uint32_t)lanes));
 }
 
-/* acc[y, *] += A[i, j] * column, where row y of the tile reads the row at hand as its i-th. */
-static void add_products(Walk *k, Buffer *acc, uint32_t y, const Expr *const *a, int64_t j,
+/* acc[y, *] += a * columns. */
+static void add_products(Walk *k, Buffer *acc, uint32_t nv, uint32_t y, const Expr *a,
                          const Expr *const *columns) {
   Context *c = k->em->c;
-  for (uint32_t v = 0; v < k->w->nv; v++) {
+  for (uint32_t v = 0; v < nv; v++) {
     const Expr *at[] = {i64(c, y), i64(c, v)}, *sum = expr_load(c, acc, at, 2);
-    const Expr *args[] = {a[j], columns[v], sum};
+    const Expr *args[] = {a, columns[v], sum};
     const Expr *e = dtype_is_float(sum->dtype) ? expr_call(c, INTRIN_fma, sum->dtype, args, 3)
-                                               : expr_add(c, sum, expr_mul(c, args[0], args[1]));
+                                               : expr_add(c, sum, expr_mul(c, a, columns[v]));
     vec_push(k->em->tmp, k->out, stmt_store(k->em->a, k->con->st->span, acc, at, e));
   }
 }
 
-Stmt *windows_steps(Emit *em, const Contraction *con, Buffer *acc, const Expr *row, int64_t first,
-                    uint32_t height) {
+/* A at all steps: ni * nj vectors. */
+static void name_factors(Walk *k, int64_t ni, int64_t nj, const Expr **a) {
+  Emit *em = k->em;
+  const Contraction *con = k->con;
+  for (int64_t i = 0; i < ni; i++)
+    for (int64_t j = 0; j < nj; j++) {
+      emit_bind(em, con->k[k->w->row_k].var, i64(em->c, i));
+      emit_bind(em, con->k[k->w->col_k].var, i64(em->c, j));
+      const Expr *e = expr_broadcast(em->c, emit_prepare(em, con->a), con->lanes);
+      a[i * nj + j] = name_value(k, "a", e);
+    }
+}
+
+/* Where the row of B begins that `row` reads as the first of its window. */
+static const Expr *find_start(Walk *k, const Expr *row) {
+  Emit *em = k->em;
+  Context *c = em->c;
+  const Contraction *con = k->con;
+  for (uint32_t i = 0; i < con->nk; i++) emit_bind(em, con->k[i].var, i64(c, 0));
+  emit_bind(em, con->m.var, row);
+  emit_bind(em, con->n.var, i64(c, 0));
+  const Expr *load = emit_prepare(em, factor_load(con->b));
+  emit_bind(em, con->n.var, con->n.var->expr);
+  k->b = load->buf;
+  return expr_sub(c, load->arg[0], i64(c, k->w->col_first));
+}
+
+Stmt *windows_steps(Emit *em, const Contraction *con, Buffer *acc, const WindowTile *t) {
   Context *c = em->c;
   const Windows *w = con->windows;
   StmtVec out = {0};
   int64_t ni = 0, nj = 0;
   expr_const_int(c, con->k[w->row_k].extent, &ni);
   expr_const_int(c, con->k[w->col_k].extent, &nj);
-  Walk k = {em, con, w, &out, expr_broadcast(c, expr_lit(c, con->d, 0), con->lanes), {{0}}, 0};
-  k.n = (uint32_t)((w->cols + 2 * con->lanes - 1) / (2 * con->lanes));
-  const Expr *a[MAX_STEPS] = {0};
-  for (int64_t i = 0; i < ni; i++)
-    for (int64_t j = 0; j < nj; j++) {
-      emit_bind(em, con->k[w->row_k].var, i64(c, i));
-      emit_bind(em, con->k[w->col_k].var, i64(c, j));
-      a[i * nj + j] = name_value(&k, "a", expr_broadcast(c, emit_prepare(em, con->a), con->lanes));
-    }
-  /* where the row of B begins that the tile's first row reads at i = 0 */
-  for (uint32_t i = 0; i < con->nk; i++) emit_bind(em, con->k[i].var, i64(c, 0));
-  emit_bind(em, con->m.var, row);
-  emit_bind(em, con->n.var, i64(c, 0));
-  const Expr *load = emit_prepare(em, factor_load(con->b));
-  const Expr *start = expr_sub(c, load->arg[0], i64(c, w->col_first));
-  emit_bind(em, con->n.var, con->n.var->expr);
-  int64_t last = (height - 1) * w->row_step + (ni - 1) * w->row_k_step;
+  const Expr *zero = expr_broadcast(c, expr_lit(c, con->d, 0), con->lanes), *a[MAX_STEPS];
+  Walk k = {.em = em, .con = con, .w = w, .out = &out, .zero = zero};
+  name_factors(&k, ni, nj, a);
+  const Expr *start = find_start(&k, t->row);
+  int64_t last = (t->height - 1) * w->row_step + (ni - 1) * w->row_k_step;
   for (int64_t d = 0; d <= last; d++) {
-    bool split = false, inside = true;
-    if (first >= 0) {
-      int64_t at = first * w->row_step + d + w->row_first;
-      inside = at >= 0 && at < w->rows;
-    }
+    int64_t number = t->first * w->row_step + d + w->row_first;
+    bool inside = t->first < 0 || (number >= 0 && number < w->rows);
+    k.start = inside ? expr_add(c, start, i64(c, d * w->pitch)) : NULL;
+    memset(k.parts, 0, sizeof k.parts);
     for (int64_t j = 0; j < nj; j++) {
       const Expr *columns[MAX_PARTS] = {0};
-      for (uint32_t y = 0; y < height; y++) {
+      for (uint32_t y = 0; y < t->height; y++) {
         int64_t i = d - y * w->row_step;
         if (i < 0 || i % w->row_k_step || (i /= w->row_k_step) >= ni) continue;
-        if (!split)
-          split_row(&k, load->buf, inside ? expr_add(c, start, i64(c, d * w->pitch)) : NULL);
-        split = true;
-        for (uint32_t v = 0; v < w->nv; v++)
-          if (!columns[v]) columns[v] = window_column(&k, j, v);
-        add_products(&k, acc, y, a + i * nj, j, columns);
+        for (uint32_t v = 0; v < t->nv; v++)
+          if (!columns[v]) columns[v] = window_column(&k, j, (int64_t)t->vector + v);
+        add_products(&k, acc, t->nv, y, a[i * nj + j], columns);
       }
     }
   }

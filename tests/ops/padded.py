@@ -52,6 +52,8 @@ class Case:
             self.stride[-1] = 2
         low = [max(1, r + 1 - sum(p)) for r, p in zip(reach, self.pad)]
         self.size = [rng.randint(a, max(a, rng.choice((4, 7, 7, 8, 15, 30)))) for a in low]
+        if self.groups > 1 and nd == 2 and rng.random() < 0.5:
+            self.size[1] = rng.randint(40, 150)  # several vectors, two tiles
         if self.groups == 1:
             cin, cout = rng.choice((2, 3, 12)), rng.choice((1, 16, 33, 48))
         else:  # depthwise, or nearly
