@@ -258,7 +258,9 @@ static const Expr *prefetch_share(const Tile *t, int64_t lines, const Expr *step
   Context *c = t->kn->em->c;
   const Expr *done = expr_max(c, expr_mul(c, steps, t->tiles), i64(c, 1));
   const Expr *each = expr_floordiv(c, expr_add(c, done, i64(c, lines - 1)), done);
-  return expr_simplify(c, expr_min(c, each, i64(c, PREFETCH_LINES)));
+  const Expr *most = i64(c, PREFETCH_LINES); /* none for a single tile, which reads them but once */
+  most = expr_min(c, most, expr_mul(c, most, expr_sub(c, t->tiles, i64(c, 1))));
+  return expr_simplify(c, expr_min(c, each, most));
 }
 
 /* for l in range(each): prefetch(load), where load reads l. */
