@@ -83,6 +83,7 @@ static void parse_tensor(Tensor *t, char **line) {
   t->dtype = strcmp(copy(word(line)), "int64") == 0 ? INT64 : FLOAT32;
   t->bytes = t->dtype == INT64 ? 8 : 4;
   for (char *p = copy(word(line)); *p >= '0' && *p <= '9'; p += *p == 'x') {
+    if (t->rank == MAX_DIMS) die("too many dims");
     t->dims[t->rank] = strtoll(p, &p, 10);
     t->bytes *= (size_t)t->dims[t->rank++];
   }
@@ -203,7 +204,7 @@ static int time_job(const char *path) {
     for (int k = 0; k < job->npeers; k++)
       if (!job->peers[k].failure) first_call(&job->peers[k], c);
     compare_all(job, c);
-    time_case(job, c);
+    time_case(job);
     report(job, c);
   }
   return 0;

@@ -67,8 +67,8 @@ typedef struct {
 double now(void);
 /* Binds this thread to the last processor that it may use. */
 void pin(void);
-/* Times all peers of a case in turns. */
-void time_case(Job *job, Case *c);
+/* Times all peers in turns, on the case that they are bound to. */
+void time_case(Job *job);
 /* Prints peak and bandwidths of one core. */
 int print_limits(void);
 
@@ -79,7 +79,7 @@ const char *failure(const char *format, ...) __attribute__((format(printf, 1, 2)
 void *allocate(size_t bytes);
 /* The first bytes of a file; exits when it has fewer. */
 void *read_file(const char *path, size_t bytes);
-/* Opens a library and finds a function in it; both exit through *why with NULL. */
+/* Open a library and find a function in it; where they can't, they give NULL and *why. */
 void *load_library(const char *path, const char **why);
 void *find_symbol(void *library, const char *name, const char **why);
 

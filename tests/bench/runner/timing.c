@@ -131,8 +131,7 @@ static void time_batch(Peer *p, long calls, int threads, int *clean) {
   if (p->best == 0 || t < p->best) p->best = t;
 }
 
-void time_case(Job *job, Case *c) {
-  (void)c;
+void time_case(Job *job) {
   long calls[MAX_PEERS];
   int clean[MAX_PEERS] = {0};
   warm_up();
