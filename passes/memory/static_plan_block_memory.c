@@ -1,19 +1,26 @@
-/* StaticPlanBlockMemory: tensors whose lives don't overlap share storage; sizes may be symbolic.
+/* StaticPlanBlockMemory: tensors whose lives don't overlap share memory; sizes may be symbolic.
  *
  *   before: a = R.builtin.alloc_tensor(...); b = R.builtin.alloc_tensor(...)
  *   after:  s = R.memory.alloc_storage(R.shape([size]), 0, R.str("global"), R.dtype("uint8"))
  *           a = R.memory.alloc_tensor(s, 0, shape, dtype); b the same once a is dead
  *
- * Linear scan per sequence: a tensor lives from its allocation to the last use of any value that
- * may share its memory (views, tuples, results of branches). Of the storages that are free the
- * planner takes one of equal size, else the smallest that is provably large enough, else it
- * enlarges the one that is provably closest, else makes the size the maximum of both. Sizes are
- * byte counts as Dims, so that n * 4 fits where n * 4 + 64 did. What leaves the sequence stays
- * R.builtin.alloc_tensor: a function's result is written straight into the caller's buffer.
+ * A tensor lives from its allocation to the last use of any value that may share its memory (views,
+ * tuples, results of branches). All tensors of a sequence whose sizes are known where it begins are
+ * parts of one storage (layout.c). The others, and all where there are very many, take turns with
+ * whole storages, by linear scan: one of equal size that is free, else the smallest that is
+ * provably large enough, else the provably closest enlarged. Sizes are byte counts as Dims, so that
+ * n * 4 fits where n * 4 + 64 did. What leaves the sequence stays R.builtin.alloc_tensor: a
+ * function's result is written straight into the caller's buffer.
  */
+#include "ir/print.h"
 #include "passes/graph/graph.h"
+#include "passes/memory/layout.h"
 
-enum { ALIGN = 64 };
+static const int64_t MOST_LIKELY = (int64_t)1 << 50; /* bytes; sums of so many fit */
+enum {
+  ALIGN = 64,
+  MOST_IN_PLACES = 4096 /* tensors; more would take long */
+};
 
 typedef struct Storage {
   const Dim *bytes;
@@ -33,8 +40,9 @@ typedef struct {
   Arena *a;
   Func *f;
   Seq *seq;
-  Map position; /* Node of the sequence -> position + 1 */
-  Map known;    /* Var* that exist at the top of the sequence */
+  Map position;       /* Node of the sequence -> position + 1 */
+  Map known;          /* Var* that exist at the top of the sequence */
+  Map likely[LIKELY]; /* Var* of a dim -> a value */
   VEC(Life *) lives;
   VEC(Storage *) storages;
 } Plan;
@@ -89,6 +97,8 @@ static void collect(Plan *p) {
       l->begin = l->end = at;
       const Expr *elems = expr_product(c, n->sinfo->dims, (uint32_t)n->sinfo->ndim);
       l->bytes = dim_scale(c, expr_dim(c, elems), (int64_t)dtype_bytes(n->sinfo->dtype));
+      l->bytes = dim_add(c, l->bytes, dim_const(c, ALIGN - 1));
+      l->bytes = dim_scale(c, dim_floordiv(c, l->bytes, dim_const(c, ALIGN)), ALIGN);
       follow(p, l, n, &seen);
       if (!l->escapes) vec_push(p->a, &p->lives, l);
     }
@@ -142,13 +152,11 @@ static Storage *choose(Plan *p, const Life *l) {
 
 /* ---- rewriting ---- */
 
-static Node *make_storage(Plan *p, const Storage *s) {
+/* A storage of so many bytes before `at`. */
+static Node *make_storage(Plan *p, const Dim *bytes, Node *at) {
   Context *c = p->pc->c;
-  Node *at = s->tensors.at[0];
   Span span = at->span;
-  const Dim *up = dim_add(c, s->bytes, dim_const(c, ALIGN - 1));
-  up = dim_scale(c, dim_floordiv(c, up, dim_const(c, ALIGN)), ALIGN);
-  const Expr *size = dim_expr(c, up, DT_I64);
+  const Expr *size = dim_expr(c, bytes, DT_I64);
   Node *in[] = {node_shape(p->f, &size, 1, span), node_prim(p->f, expr_i64(c, 0), span),
                 node_str(p->f, "global", span), node_dtype(p->f, DT_U8, span)};
   Node *n = node_create(p->f, OP_memory_alloc_storage, in, 4, span);
@@ -158,10 +166,10 @@ static Node *make_storage(Plan *p, const Storage *s) {
   return n;
 }
 
-static void use_storage(Plan *p, Node *storage, Node *old) {
+static void use_storage(Plan *p, Node *storage, const Dim *offset, Node *old) {
   Context *c = p->pc->c;
   Span span = old->span;
-  Node *in[] = {storage, node_prim(p->f, expr_i64(c, 0), span),
+  Node *in[] = {storage, node_prim(p->f, dim_expr(c, offset, DT_I64), span),
                 node_shape(p->f, old->sinfo->dims, (uint32_t)old->sinfo->ndim, span),
                 node_dtype(p->f, old->sinfo->dtype, span)};
   Node *n = node_create(p->f, OP_memory_alloc_tensor, in, 4, span);
@@ -170,26 +178,87 @@ static void use_storage(Plan *p, Node *storage, Node *old) {
   graph_take_place(old, n);
 }
 
+/* ---- a sequence ---- */
+
+/* Gives the lives whose sizes are known from the start places in one storage, and leaves the others
+ * in p->lives. */
+static void plan_places(Plan *p) {
+  Context *c = p->pc->c;
+  uint32_t n = 0, others = 0;
+  Place *places = ARENA_ARRAY(p->a, Place, p->lives.n);
+  Life **lives = ARENA_ARRAY(p->a, Life *, p->lives.n);
+  if (p->lives.n > MOST_IN_PLACES) return;
+  bool symbolic = false;
+  for (uint32_t i = 0; i < p->lives.n; i++) {
+    Life *l = p->lives.at[i];
+    Place at = {.begin = l->begin, .end = l->end, .bytes = l->bytes};
+    bool known = is_known(p, l->bytes);
+    for (uint32_t k = 0; known && k < LIKELY; k++) {
+      known = dim_is_const(dim_subst(c, l->bytes, &p->likely[k]), &at.likely[k]);
+      symbolic |= at.likely[k] != at.likely[0];
+      if (at.likely[k] < 0) at.likely[k] = 0;
+      if (at.likely[k] > MOST_LIKELY) at.likely[k] = MOST_LIKELY;
+    }
+    if (!known) {
+      p->lives.at[others++] = l;
+      continue;
+    }
+    places[n] = at;
+    lives[n++] = l;
+  }
+  p->lives.n = others;
+  if (!n) return;
+  int64_t least;
+  const Dim *total = layout_places(c, p->a, places, n, symbolic ? LIKELY : 1, &least);
+  Node *storage = make_storage(p, total, lives[0]->n);
+  for (uint32_t i = 0; i < n; i++) use_storage(p, storage, places[i].offset, lives[i]->n);
+  if (!p->pc->remarks) return;
+  Text bytes = {0};
+  expr_print(&bytes, dim_expr(c, total, DT_I64));
+  if (symbolic)
+    diag(c->diags, DIAG_REMARK, p->f->span, "%u tensors of '%s' in %s bytes", n, p->f->name,
+         text_cstr(&bytes));
+  else
+    diag(c->diags, DIAG_REMARK, p->f->span,
+         "%u tensors of '%s' in %s bytes; the most alive at once: %lld", n, p->f->name,
+         text_cstr(&bytes), (long long)least);
+  text_free(&bytes);
+}
+
+/* The others take turns. */
+static void plan_turns(Plan *p) {
+  const Dim *none = dim_const(p->pc->c, 0);
+  for (uint32_t i = 0; i < p->lives.n; i++) {
+    Life *l = p->lives.at[i];
+    Storage *st = choose(p, l);
+    st->free_from = l->end + 1; /* its last reader still needs it */
+    vec_push(p->a, &st->tensors, l->n);
+  }
+  for (uint32_t i = 0; i < p->storages.n; i++) {
+    Storage *st = p->storages.at[i];
+    Node *storage = make_storage(p, st->bytes, st->tensors.at[0]);
+    for (uint32_t k = 0; k < st->tensors.n; k++) use_storage(p, storage, none, st->tensors.at[k]);
+  }
+  if (p->pc->remarks && p->lives.n)
+    diag(p->pc->c->diags, DIAG_REMARK, p->f->span, "%u tensors of '%s' share %u storages",
+         p->lives.n, p->f->name, p->storages.n);
+}
+
 static void plan_seq(PassCtx *pc, Func *f, Seq *s) {
   Plan p = {.pc = pc, .a = pc->scratch, .f = f, .seq = s};
   map_init(&p.position, p.a);
   map_init(&p.known, p.a);
+  static const int64_t likely[LIKELY] = {64, 16, 1024}; /* of every dim */
   for (uint32_t i = 0; i < f->ndims; i++) map_setp(&p.known, f->dims[i], f);
+  for (uint32_t k = 0; k < LIKELY; k++) {
+    const Expr *value = expr_i64(pc->c, likely[k]);
+    map_init(&p.likely[k], p.a);
+    for (uint32_t i = 0; i < f->ndims; i++)
+      map_setp(&p.likely[k], f->dims[i], (void *)(uintptr_t)value);
+  }
   collect(&p);
-  for (uint32_t i = 0; i < p.lives.n; i++) {
-    Life *l = p.lives.at[i];
-    Storage *st = choose(&p, l);
-    st->free_from = l->end + 1; /* its last reader still needs it */
-    vec_push(p.a, &st->tensors, l->n);
-  }
-  for (uint32_t i = 0; i < p.storages.n; i++) {
-    Storage *st = p.storages.at[i];
-    Node *storage = make_storage(&p, st);
-    for (uint32_t k = 0; k < st->tensors.n; k++) use_storage(&p, storage, st->tensors.at[k]);
-  }
-  if (pc->remarks && p.lives.n)
-    diag(pc->c->diags, DIAG_REMARK, f->span, "%u tensors of '%s' share %u storages", p.lives.n,
-         f->name, p.storages.n);
+  plan_places(&p);
+  plan_turns(&p);
 }
 
 bool pass_static_plan_block_memory(PassCtx *pc) {

@@ -1,0 +1,110 @@
+"""The memory plan of a program, checked on its text.
+
+    peak_memory.py RELAXC MODEL.rx [DIM=N,...]...
+
+Compiles up to StaticPlanBlockMemory and reads the main function: which tensors are parts of which storage, and
+from where to where each is used, itself or by a view. For each set of dims, tensors that are alive at the same time
+must not overlap, and all storages together may take at most 1.1 times the most that is alive at once."""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+SIZES = {"float64": 8, "int64": 8, "uint64": 8, "float32": 4, "int32": 4, "uint32": 4, "float16": 2, "bfloat16": 2,
+         "int16": 2, "uint16": 2, "int8": 1, "uint8": 1, "bool": 1}
+
+
+def number(text, dims):
+    text = re.sub(r"T\.int64\((-?\d+)\)", r"\1", text).replace("T.max", "max").replace("T.min", "min")
+    return eval(text, {"__builtins__": {}, "max": max, "min": min}, dims)
+
+
+def items(text):
+    """Splits at commas outside of parentheses."""
+    out, depth, start = [], 0, 0
+    for i, ch in enumerate(text):
+        depth += (ch in "([") - (ch in ")]")
+        if ch == "," and depth == 0:
+            out.append(text[start:i])
+            start = i + 1
+    return [x.strip() for x in out + [text[start:]] if x.strip()]
+
+
+def inside(text, call):
+    """What stands between the parentheses of `call(`."""
+    at = text.index(call + "(") + len(call) + 1
+    depth = 1
+    for i in range(at, len(text)):
+        depth += (text[i] in "([") - (text[i] in ")]")
+        if depth == 0:
+            return text[at:i]
+    raise ValueError(text)
+
+
+def main_body(text):
+    lines = iter(text.split("\n"))
+    for line in lines:
+        if re.match(r"\s+def main\(", line):
+            break
+    for line in lines:
+        if re.match(r"\s+(@|def )", line):
+            return
+        if line.strip():
+            yield line.strip()
+
+
+def read(text, dims):
+    """Storages {name: bytes} and tensors {name: [storage, offset, bytes, first, last]}."""
+    storages, tensors, owner = {}, {}, {}
+    for at, line in enumerate(main_body(text)):
+        m = re.match(r"(\w+)(?:: .*?)? = (.*)$", line)
+        name, value = (m[1], m[2]) if m else (None, line)
+        if "R.memory.alloc_storage" in value:
+            storages[name] = number(inside(value, "R.shape")[1:-1], dims)
+            continue
+        if "R.memory.alloc_tensor" in value:
+            storage, offset, shape, dtype = items(inside(value, "R.memory.alloc_tensor"))
+            bytes_ = SIZES[inside(dtype, "R.dtype").strip('"')]
+            for dim in items(inside(shape, "R.shape")[1:-1]):
+                bytes_ *= number(dim, dims)
+            offset = inside(offset, "R.prim_value") if "R.prim_value" in offset else offset
+            tensors[name] = [storage, number(offset, dims), bytes_, at, at]
+            continue
+        used = [owner.get(word, word) for word in re.findall(r"\b[A-Za-z_]\w*", value)]
+        used = [word for word in used if word in tensors]
+        for word in used:
+            tensors[word][4] = at
+        if used and name and name != "_":
+            owner[name] = used[0]
+    return storages, tensors
+
+
+def main():
+    relaxc, model, *cases = sys.argv[1:]
+    bad = 0
+    with tempfile.TemporaryDirectory() as tmp:
+        out = os.path.join(tmp, "planned.rx")
+        weights = os.path.splitext(model)[0] + ".safetensors"
+        flags = ["--weights=" + weights] if os.path.exists(weights) else []
+        subprocess.run([relaxc, model, *flags, "-march=x86-64-v3", "--stop-after=StaticPlanBlockMemory", "-o", out],
+                       check=True)
+        text = open(out).read()
+    for case in cases or [""]:
+        dims = {k: int(v) for k, v in (x.split("=") for x in case.split(",") if x)}
+        storages, tensors = read(text, dims)
+        assert tensors, "no tensor found"
+        live = list(tensors.values())
+        for i, (s, o, n, first, last) in enumerate(live):
+            assert 0 <= o and o + n <= storages[s] and o % 64 == 0, (s, o, n, storages[s])
+            for s2, o2, n2, first2, last2 in live[:i]:
+                if s == s2 and first <= last2 and first2 <= last and n and n2:
+                    assert o + n <= o2 or o2 + n2 <= o, f"overlap: {s} {o}+{n} {o2}+{n2}"
+        least = max(sum((t[2] + 63) // 64 * 64 for t in live if t[3] <= at <= t[4]) for at in {t[3] for t in live})
+        planned = sum(storages.values())
+        print(f"{os.path.basename(model)} {case}: {len(live)} tensors in {planned} bytes, {least} alive at once")
+        bad += planned > 1.1 * least
+    sys.exit(bad > 0)
+
+
+main()
