@@ -404,8 +404,9 @@ static bool attention(LowerCtx *lc, const nn_attention_attrs *a, Buffer *bias,
   te_axes_begin(lc, &t, "T_softmax_expsum", acc);
   Buffer *sum = te_reduce_end(lc, TE_SUM, te_axes_load(lc, &t, e));
   te_spatial_begin(lc, "T_softmax_norm", score, 4, acc);
-  const Expr *all = te_axes_result(lc, &t, sum, lc->ax), *part = DIV(te_load(lc, e, lc->ax), all);
-  Buffer *p = te_spatial_end(lc, none ? SEL(EQ(all, zero), zero, part) : part);
+  const Expr *all = te_axes_result(lc, &t, sum, lc->ax), *part = DIV(expr_lit(c, acc, 1), all);
+  if (none) part = SEL(EQ(all, zero), zero, part);
+  Buffer *p = te_spatial_end(lc, MUL(te_load(lc, e, lc->ax), part));
   uint32_t ndim;
   const Expr *const *shape = te_result_shape(lc, 0, &ndim);
   te_reduce_begin(lc, "T_attention", shape, 4, acc, &lk, 1);

@@ -33,7 +33,14 @@ static bool type_fits(const Variant *v, DType d) {
 
 enum { IN_A = 1, IN_B = 2, IN_C = 4 };
 
-/* Which of A, B, C each axis is in; false when an offset isn't linear in it. */
+static bool is_indirect(const Expr *load) {
+  for (uint32_t i = 0; i < load->n; i++)
+    if (expr_has_load(load->arg[i])) return true;
+  return false;
+}
+
+/* Which of A, B, C each axis is in; false when an offset isn't linear in it. A batch axis may be
+ * used in any way, such as h // 4 where heads share an operand: loops around bind it. */
 static bool classify(Sched *s, const Stage *st, const Expr *la, const Expr *lb, uint8_t *in,
                      bool *unit_c) {
   LoopCtx *lc = s->lc;
@@ -43,14 +50,17 @@ static bool classify(Sched *s, const Stage *st, const Expr *la, const Expr *lb, 
     in[i] = 0;
     unit_c[i] = false;
     if (expr_is_int(st->axes[i].extent, 1)) continue;
+    bool linear = true;
     for (int o = 0; o < 3; o++) {
       const Dim *k = stride_of(lc, st, off[o], st->axes[i].var);
       int64_t v;
-      if (!k) return false;
-      if (!dim_is_const(k, &v)) v = 2;
+      linear &= k != NULL;
+      if (!k || !dim_is_const(k, &v)) v = 2;
       if (v) in[i] |= (uint8_t)(1 << o);
       if (o == 2 && v == 1) unit_c[i] = true;
     }
+    if (!linear && (in[i] != (IN_A | IN_B | IN_C) || is_indirect(la) || is_indirect(lb)))
+      return false;
   }
   return true;
 }
@@ -488,6 +498,16 @@ static bool results_turned(Sched *s, const Emit *em, const Contraction *con) {
   return m == 1;
 }
 
+/* Whether the columns of B at one step of k are far from those at the next, of which n are wanted:
+ * other pages, few lines of each. */
+static bool lies_apart(Sched *s, const Contraction *con, int64_t n) {
+  const Expr *load = factor_load(con->b);
+  const Dim *off = flat_offset(s->lc, load->buf, load->arg);
+  const Dim *step = con->nk ? stride_of(s->lc, con->st, off, con->k[con->nk - 1].var) : NULL;
+  int64_t k;
+  return !step || !dim_is_const(step, &k) || k > 2 * n;
+}
+
 /* Whether B is the same in all blocks of rows that the group stands in. */
 static bool is_common(const Sched *s, const Contraction *con) {
   const Expr *load = factor_load(con->b);
@@ -557,7 +577,8 @@ bool contraction_emit(Sched *s, Group *g, const Stage *before, StmtVec *out) {
   int64_t few = sizes_known && n * k * elem <= NEAR_BYTES ? PACK_ROWS_NEAR : PACK_ROWS;
   bool common = is_common(s, &con);
   if (common) m_known = expr_const_int(c, s->rows, &m);
-  bool pack = must || (!small_b && !(m_known && m < few) && !con.b_outer && (m_known || !common));
+  bool pack = must || (!small_b && !(m_known && m < few) && !con.b_outer);
+  if (common && !must) pack &= m_known && lies_apart(s, &con, n);
   if (pack && con.b_outer && con.nk > 1) pack = must = false; /* windows overlap: no copy of each */
   if (ready) {
     pack = must = false;
