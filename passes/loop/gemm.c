@@ -746,14 +746,20 @@ static int64_t rest_size(Context *c, const RowPlan *plan, bool rows) {
   return sum;
 }
 
-/* The block of rows and the panel of a task: blocks of rows within large groups of panels. Threads
- * take tasks that follow each other, so that each packs and reads panels of its own. */
+/* The block of rows and the panel of a task: blocks of rows within large groups of panels; or where
+ * A is small, which its blocks are for threads' sake only, within a panel. Threads take tasks that
+ * follow each other, so that each packs and reads panels of its own. */
 static void task_place(Context *c, const Expr *task, const Expr *nblocks, const Expr *count,
-                       const Expr **block, const Expr **panel) {
+                       bool small, const Expr **block, const Expr **panel) {
   int64_t np = 0;
   *block = i64(c, 0);
   *panel = task;
   if (expr_is_int(nblocks, 1)) return;
+  if (small) {
+    *block = expr_simplify(c, expr_floormod(c, task, nblocks));
+    *panel = expr_simplify(c, expr_floordiv(c, task, nblocks));
+    return;
+  }
   expr_const_int(c, count, &np);
   int64_t groups = np % 4 == 0 && np >= 32 ? 4 : np % 2 == 0 && np >= 8 ? 2 : 1;
   const Expr *width = groups > 1 ? i64(c, np / groups) : count, *group = i64(c, 0);
@@ -785,6 +791,7 @@ static void sweep_columns(Sweep *sw, const Expr *first_col, const Expr *count, u
   int64_t k = 256;
   expr_const_int(c, kn->con->ktotal, &k);
   int64_t work = (int64_t)seg->height * nv * kn->con->lanes * (k > 0 ? k : 1); /* of a tile */
+  bool small = nt_known && (int64_t)tb >= nt;                                  /* A is one block */
   if (sw->parallel && nt_known && np_known) /* lower blocks where threads would have few tasks */
     while ((nt + tb - 1) / tb * np < MANY_TASKS && tb / 2 * work >= 2 * TASK_WORK)
       tb = (tb + 1) / 2;
@@ -792,7 +799,7 @@ static void sweep_columns(Sweep *sw, const Expr *first_col, const Expr *count, u
   if (plan->nrest) nblocks = expr_simplify(c, expr_max(c, nblocks, i64(c, 1)));
   Var *task = loop_var(c, "task");
   const Expr *block, *panel;
-  task_place(c, task->expr, nblocks, count, &block, &panel);
+  task_place(c, task->expr, nblocks, count, small, &block, &panel);
   /* names for what the tiles' addresses start from */
   Var *bv = NULL, *pv = NULL;
   const Expr *be = block, *pe = panel;
@@ -804,6 +811,7 @@ static void sweep_columns(Sweep *sw, const Expr *first_col, const Expr *count, u
   const Contraction *con = kn->con;
   const Expr *in_block = nt_known ? i64(c, nt < (int64_t)tb ? nt : tb) : tiles;
   if (expr_is_int(nblocks, 1) || !nt_known) in_block = expr_add(c, in_block, i64(c, rest));
+  if (small) in_block = i64(c, nt + rest); /* all tiles of a panel follow each other */
   sw->tile = (Tile){.kn = kn,
                     .col = simp_add(c, first_col, col),
                     .nv = nv,
@@ -814,7 +822,8 @@ static void sweep_columns(Sweep *sw, const Expr *first_col, const Expr *count, u
   int64_t column;
   if (con->windows && expr_const_int(c, first_col, &column))
     sw->tile.vector = (uint32_t)(column / con->lanes);
-  sw->first = expr_is_int(tiles, 1) && !plan->nrest ? NULL : i64(c, 0);
+  sw->first = small ? tile0 : i64(c, 0);
+  if (expr_is_int(in_block, 1) && !plan->nrest) sw->first = NULL;
   Var *rows[MAX_AXES] = {0};
   if (kn->rows_inside) {
     const Expr *row_number = i64(c, 0);
@@ -825,8 +834,9 @@ static void sweep_columns(Sweep *sw, const Expr *first_col, const Expr *count, u
       row_number = expr_add(c, expr_mul(c, row_number, extent), rows[i]->expr);
       sw->tile.tiles = expr_mul(c, sw->tile.tiles, extent);
     }
-    const Expr *each = expr_add(c, tiles, i64(c, rest));
-    sw->first = expr_simplify(c, expr_mul(c, row_number, each));
+    const Expr *each = expr_add(c, small ? i64(c, nt) : tiles, i64(c, rest));
+    row_number = expr_mul(c, row_number, each);
+    sw->first = expr_simplify(c, small ? expr_add(c, row_number, tile0) : row_number);
   }
   StmtVec body = {0};
   Stmt *s = sweep_tiles(sw, seg, tile0, tiles, i64(c, 0));
