@@ -263,7 +263,7 @@ static const Expr *prefetch_share(const Tile *t, int64_t lines, const Expr *step
   return expr_simplify(c, expr_min(c, each, most));
 }
 
-/* for l in range(each): prefetch(load), where load reads l. */
+/* for l in range(each): prefetch(load), where load reads l; NULL: none. */
 static Stmt *prefetch_lines(const Tile *t, Var *l, const Expr *each, const Expr *load) {
   Emit *em = t->kn->em;
   Span sp = t->kn->con->st->span;
@@ -293,6 +293,7 @@ static void prefetch_panels(Tile *t, const Expr *step, const Expr *steps, StmtVe
   at = expr_mul(c, expr_add(c, expr_mul(c, at, each), l->expr), i64(c, line));
   at = expr_simplify(c, expr_add(c, expr_mul(c, row, i64(c, w)), at));
   Stmt *s = prefetch_lines(t, l, each, expr_load(c, kn->src.panels, &at, 1));
+  if (!s) return;
   vec_push(kn->em->tmp, out, loop_of(kn->em->lc, con->st->span, p, i64(c, panels), FOR_UNROLL, s));
 }
 
@@ -320,7 +321,8 @@ static void prefetch_rows(Tile *t, const Expr *step, const Expr *steps, StmtVec 
   emit_bind(em, con->n.var, simp_add(c, expr_add(c, t->col, i64(c, tile)), piece));
   const Expr *load = emit_prepare(em, factor_load(con->b));
   emit_bind(em, con->n.var, con->n.var->expr);
-  vec_push(em->tmp, out, prefetch_lines(t, l, each, load));
+  Stmt *s = prefetch_lines(t, l, each, load);
+  if (s) vec_push(em->tmp, out, s);
 }
 
 /* What the tiles of the next columns will read, in each of `steps` steps of this one's k loop.
