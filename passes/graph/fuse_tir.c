@@ -4,8 +4,9 @@
  *   after:  y = R.call_tir(cls.fused_add_relu, (x, b), out_ty=...)
  *
  * The blocks of the members follow each other under one root; intermediate results become root
- * allocations, symbolic variables and buffers are unified from the call's arguments. Equal results
- * are made once. What the scheduler makes of it (inlining, epilogues) is its own decision.
+ * allocations, symbolic variables and buffers are unified from the call's arguments; what members
+ * assert of dims is asserted before any of them runs. Equal results are made once. What the
+ * scheduler makes of it (inlining, epilogues) is its own decision.
  */
 #include "passes/graph/graph.h"
 #include "passes/graph/pattern.h"
@@ -23,6 +24,7 @@ typedef struct {
   VEC(Var *) params;
   VEC(Buffer *) param_bufs;
   VEC(Buffer *) allocs;
+  VEC(Stmt *) checks; /* of dims: they go first */
   VEC(Stmt *) body;
 } Merge;
 
@@ -127,7 +129,15 @@ static void add_call(Merge *x, Node *call, PrimFunc *f, Buffer *out) {
     map_setp(&bufs, b, to);
     vec_push(x->a, &x->allocs, to);
   }
-  vec_push(x->a, &x->body, stmt_subst(c, x->pc->m->arena, root->body, &vars, &bufs, true));
+  Stmt *body = stmt_subst(c, x->pc->m->arena, root->body, &vars, &bufs, true);
+  bool several = body->kind == STMT_SEQ;
+  for (uint32_t i = 0, n = several ? body->seq.n : 1; i < n; i++) {
+    Stmt *s = several ? body->seq.at[i] : body;
+    if (is_dim_check(s))
+      vec_push(x->a, &x->checks, s);
+    else
+      vec_push(x->a, &x->body, s);
+  }
 }
 
 /* Blocks get names of their own. */
@@ -154,7 +164,9 @@ static void finish(Merge *x) {
   root->allocs = arena_dup(a, x->allocs.at, x->allocs.n * sizeof *x->allocs.at);
   root->has_reads = root->has_writes = true;
   strmap_init(&x->names, x->a); /* blocks are no buffers: names of another kind */
-  root->body = stmt_rewrite(x->pc->c, a, stmt_seq(a, x->body.at, x->body.n), NULL, rename_block, x);
+  for (uint32_t i = 0; i < x->body.n; i++) vec_push(x->a, &x->checks, x->body.at[i]);
+  Stmt *body = stmt_seq(a, x->checks.at, x->checks.n);
+  root->body = stmt_rewrite(x->pc->c, a, body, NULL, rename_block, x);
   f->body = stmt_block(a, f->span, root);
   primfunc_collect_dims(x->pc->c, a, f);
   TirPattern p = tir_pattern(x->pc->c, x->a, f);

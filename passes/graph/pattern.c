@@ -1,10 +1,11 @@
 /* The kind of a prim_func, from the index maps of its blocks.
  *
- * Understood are functions whose root holds nests of serial loops around one block each, a block
- * that stores one element per point of its spatial axes. A load with the indices of the store is
- * elementwise, one with some of them in order a broadcast, any other injective; reduction axes make
- * a reduction, and a sum of products whose factors run over different axes a contraction. Through
- * temporaries the worst step counts. Everything else is opaque: never fused, always right.
+ * Understood are functions whose root holds assertions about dims and nests of serial loops around
+ * one block each, a block that stores one element per point of its spatial axes. A load with the
+ * indices of the store is elementwise, one with some of them in order a broadcast, any other
+ * injective; reduction axes make a reduction, and a sum of products whose factors run over
+ * different axes a contraction. Through temporaries the worst step counts. Everything else is
+ * opaque: never fused, always right.
  */
 #include "passes/graph/pattern.h"
 #include "ir/facts.h"
@@ -221,12 +222,17 @@ static void analyse_block(Analysis *x, const SBlock *b) {
   map_setp(&x->written, out, v.to);
 }
 
+bool is_dim_check(const Stmt *s) {
+  return s->kind == STMT_ASSERT && !expr_has_load(s->assert_.cond);
+}
+
 static void analyse(Analysis *x, const Stmt *s) {
   if (!s) return;
   if (s->kind == STMT_SEQ) {
     for (uint32_t i = 0; i < s->seq.n && !x->opaque; i++) analyse(x, s->seq.at[i]);
     return;
   }
+  if (is_dim_check(s)) return;
   while (s->kind == STMT_FOR && s->loop.kind != FOR_THREAD && !s->loop.step) s = s->loop.body;
   if (s->kind == STMT_BLOCK)
     analyse_block(x, s->block);

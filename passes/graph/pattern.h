@@ -28,6 +28,8 @@ typedef struct {
   const int32_t *row_reads;
 } TirPattern;
 
+/* An assertion about dims alone: the order in which it is made doesn't matter. */
+bool is_dim_check(const Stmt *s);
 /* Allocates in a. Never fails: what is not understood is opaque. */
 TirPattern tir_pattern(Context *c, Arena *a, const PrimFunc *f);
 
