@@ -59,6 +59,8 @@ if san:
     config.available_features.add("san")
 if os.path.exists("/usr/bin/qemu-x86_64"):
     config.available_features.add("qemu")
+if all(os.path.exists("/usr/bin/" + x) for x in ("qemu-aarch64", "aarch64-linux-gnu-gcc")):
+    config.available_features.add("aarch64")
 try:
     cpu = open("/proc/cpuinfo").read()
 except OSError:
