@@ -358,6 +358,14 @@ void te_block(LowerCtx *lc, const char *name, Stmt *body) {
   finish_stage(lc, NULL, body);
 }
 
+void te_parallel(LowerCtx *lc, Stmt *loop, int64_t steps) {
+  const int64_t least = INT64_C(1) << 15; /* steps that are worth a thread */
+  loop->loop.kind = FOR_PARALLEL;
+  if (steps > 0 && steps < least)
+    loop->loop.annotations = attr_with(lc->arena, loop->loop.annotations, "relaxc.grain",
+                                       attr_int(lc->arena, least / steps + 1));
+}
+
 Stmt *te_loops(LowerCtx *lc, Var *const *vars, const Expr *const *extents, uint32_t n, Stmt *body) {
   const Expr *zero = expr_i64(lc->c, 0);
   for (uint32_t i = n; i-- > 0;)

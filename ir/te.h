@@ -78,6 +78,9 @@ Buffer *te_alloc(LowerCtx *lc, const char *name, const Expr *const *shape, uint3
 void te_block(LowerCtx *lc, const char *name, Stmt *body);
 /* Serial loops around body, vars[0] outermost. */
 Stmt *te_loops(LowerCtx *lc, Var *const *vars, const Expr *const *extents, uint32_t n, Stmt *body);
+/* Runs a loop of a free-form stage on several threads, its iterations being independent; `steps` is
+ * about what one of them takes (0: not known), so that a thread takes enough of them. */
+void te_parallel(LowerCtx *lc, Stmt *loop, int64_t steps);
 /* Names a result (several for a tuple result, in order). It must be a stage's buffer. */
 void te_out(LowerCtx *lc, Buffer *b);
 /* A composite operator: the hook built `n` (floating or bound before lc->node) from other

@@ -1,5 +1,6 @@
-/* Running sums and searches in sorted vectors. A scan is sequential along its axis; without an axis
- * it is one of the flattened tensor. float16 and bfloat16 run in float32. */
+/* Running sums and searches in sorted vectors. A scan is sequential along its axis, in loops in the
+ * order of memory, the outermost of which runs in parallel unless it is the axis; without an axis it
+ * is one of the flattened tensor. float16 and bfloat16 run in float32. */
 #include "ir/ops/scalar.h"
 
 const SInfo *infer_scan(InferCtx *ic, Node *n) {
@@ -40,12 +41,10 @@ static bool scan(LowerCtx *lc, Node *n, bool product) {
   Buffer *out = te_alloc(lc, lc->name, x->shape, x->ndim, acc);
   Var *vars[TE_MAX_RANK];
   const Expr *idx[TE_MAX_RANK], *extents[TE_MAX_RANK], *before[TE_MAX_RANK];
-  for (uint32_t i = 0, k = 0; i <= x->ndim; i++) { /* the scanned axis is the innermost loop */
-    if (i == axis) continue;
-    uint32_t dim = i == x->ndim ? axis : i;
-    vars[k] = var_create(c, arena_printf(lc->arena, "i%u", dim), DT_I64);
-    idx[dim] = before[dim] = vars[k]->expr;
-    extents[k++] = x->shape[dim];
+  for (uint32_t i = 0; i < x->ndim; i++) {
+    vars[i] = var_create(c, arena_printf(lc->arena, "i%u", i), DT_I64);
+    idx[i] = before[i] = vars[i]->expr;
+    extents[i] = x->shape[i];
   }
   const Expr *one = te_i64(lc, 1), *here = idx[axis];
   before[axis] = SUB(here, one);
@@ -58,7 +57,11 @@ static bool scan(LowerCtx *lc, Node *n, bool product) {
   const Expr *first = EQ(here, te_i64(lc, 0));
   const Expr *value = expr_if_then_else(c, first, a->exclusive ? start : v, sum);
   Stmt *s = stmt_store(lc->arena, n->span, out, idx, value);
-  te_block(lc, lc->name, te_loops(lc, vars, extents, x->ndim, s));
+  Stmt *loops = te_loops(lc, vars, extents, x->ndim, s); /* in the order of memory */
+  int64_t inner = 0;
+  (void)expr_const_int(c, expr_product(c, extents + 1, x->ndim - 1), &inner);
+  if (axis > 0) te_parallel(lc, loops, inner);
+  te_block(lc, lc->name, loops);
   if (dtype_eq(d, acc)) {
     te_out(lc, out);
     return true;
@@ -84,8 +87,8 @@ const SInfo *infer_bucketize(InferCtx *ic, Node *n) {
   return infer_like(ic, x, node_attrs(n, bucketize)->out_int32 ? DT_I32 : DT_I64);
 }
 
-/* The boundaries are sorted, so a value's bucket is how many of them lie below it: all, if it is NaN,
- * which sorts last. */
+/* The boundaries are sorted, so a value's bucket is how many of them lie below it: all, if it is
+ * NaN, which sorts last. */
 bool lower_bucketize(LowerCtx *lc, Node *n) {
   Context *c = lc->c;
   Buffer *x = te_arg(lc, 0), *b = te_arg(lc, 1);

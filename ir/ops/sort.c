@@ -66,12 +66,6 @@ static Stmt *merge_pass(LowerCtx *lc, const TeAxes *t, const Expr *const *row, c
   return SEQ(FOR(run, runs, merge), STOREN(state, SUB(one, LOADN(state, I64(2))), I64(2)));
 }
 
-/* How many rows a thread takes at least: enough for about 2^15 steps. */
-static int64_t rows_at_once(int64_t len, int64_t passes) {
-  int64_t steps = len * (passes + 1), least = INT64_C(1) << 15;
-  return steps <= 0 || steps >= least ? 1 : least / steps + 1;
-}
-
 /* A stage with the sorting permutation of every row: [row..., place] -> position in the row. */
 static Buffer *permutation(LowerCtx *lc, const TeAxes *t, bool descending) {
   Context *c = lc->c;
@@ -105,9 +99,8 @@ static Buffer *permutation(LowerCtx *lc, const TeAxes *t, bool descending) {
                    FOR(k, n, STOREN(perm, k->expr, I64(0), k->expr)), STOREN(state, I64(0), I64(2)),
                    FOR(p, I64(passes), pass), FOR(done, n, copy));
   if (nrow) {
-    body = stmt_for(a, span, r, I64(0), expr_product(c, shape, nrow), FOR_PARALLEL, body);
-    int64_t grain = known ? rows_at_once(len, passes) : 1;
-    if (grain > 1) body->loop.annotations = attr_with(a, NULL, "relaxc.grain", attr_int(a, grain));
+    body = FOR(r, expr_product(c, shape, nrow), body);
+    te_parallel(lc, body, known ? len * (passes + 1) : 0);
   }
   te_block(lc, "sort", body);
   return out;
