@@ -37,7 +37,7 @@ static bool load_libraries(Context *c, const Options *o) {
 
 typedef int (*DlEntry)(DLTensor *const *args, int32_t nargs, DLTensor *const *outs, int32_t nouts);
 
-enum { OUT_DIMS = 16 }; /* room in an output's shape, as the interface demands */
+enum { OUT_DIMS = 16 }; /* room in the shape of an output of unknown rank */
 
 static void as_dl(const TensorData *t, DLTensor *out) {
   memset(out, 0, sizeof *out);
@@ -82,7 +82,8 @@ static bool call_entry(Context *c, Jit *jit, const AbiFunc *f, const Options *o,
   for (uint32_t i = 0; i < f->nargs; i++) as_dl(&args[i], inp[i] = &in[i]);
   for (uint32_t i = 0; i < f->nouts; i++) {
     resp[i] = &res[i];
-    res[i].shape = ARENA_ARRAY(a, int64_t, OUT_DIMS + (uint32_t)outs[i].ndim);
+    int32_t rank = f->outs[i].ndim > outs[i].ndim ? f->outs[i].ndim : outs[i].ndim;
+    res[i].shape = ARENA_ARRAY(a, int64_t, rank > OUT_DIMS ? rank : OUT_DIMS);
     for (int32_t k = 0; k < outs[i].ndim; k++) res[i].shape[k] = outs[i].dims[k];
     res[i].device.device_type = kDLCPU;
   }

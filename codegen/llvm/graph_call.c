@@ -431,7 +431,7 @@ static GVal *call_packed(Graph *g, Node *n, const char *name) {
   GVal *v = void_value(g, n);
   LLVMValueRef shape = NULL;
   if (no) {
-    shape = fn_alloca(fn, cg->i64, DL_ROOM, 8);
+    shape = fn_alloca(fn, cg->i64, n->sinfo->ndim > DL_ROOM ? n->sinfo->ndim : DL_ROOM, 8);
     out[0] = dl_tensor(g, LLVMConstNull(cg->ptr), n->sinfo->dtype, n->sinfo->ndim, shape);
   }
   call_dl(g, name, in, flat.n, out, no);
