@@ -309,7 +309,8 @@ static bool write_code(Context *c, Module *m, const Options *o, const Target *ta
 
 /* ---- stages ---- */
 
-bool driver_ready(Context *c, uint32_t state) {
+bool driver_ready(const Module *m, const Options *o, uint32_t state) {
+  Diags *d = m->ctx->diags;
   static const struct {
     uint32_t bit;
     const char *words;
@@ -317,11 +318,15 @@ bool driver_ready(Context *c, uint32_t state) {
                {STATE_SCHEDULED, "prim_funcs are not scheduled (ScheduleTIR)"}};
   for (size_t i = 0; i < sizeof needs / sizeof *needs; i++)
     if (!(state & needs[i].bit)) {
-      diag_error(c->diags, SPAN_NONE, "the pipeline of --passes does not lead to code: %s",
+      diag_error(d, SPAN_NONE, "the pipeline of --passes does not lead to code: %s",
                  needs[i].words);
       return false;
     }
-  return true;
+  if (o->check_bounds || !m->out_of_bounds || !diags_warns(d, WARN_INDEX_BOUNDS)) return true;
+  diag_error(d, SPAN_NONE,
+             "code that surely leaves its buffers is not made: see the warnings; -fsanitize=bounds "
+             "checks when it runs, -Wno-index-bounds lets it be");
+  return false;
 }
 
 /* The default pipeline up to the pass that schedules, with or without it. */
@@ -369,7 +374,7 @@ static bool emit_stage(Context *c, const Options *o, const Target *target, const
     EmitKind k = kinds == BIT(EMIT_TIR) ? EMIT_TIR : EMIT_LOOPS;
     return write_module(c, m, o, output_path(c, o, input, k));
   }
-  return driver_ready(c, state) && write_code(c, m, o, target, input, kinds);
+  return driver_ready(m, o, state) && write_code(c, m, o, target, input, kinds);
 }
 
 static int compile_one(const Options *o, const char *input) {

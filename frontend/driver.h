@@ -28,7 +28,8 @@ bool driver_target(Context *c, const Options *o, const char *march, Target *out)
  * options' bindings. */
 bool driver_passes(Context *c, Module *m, const Options *o, const Target *t, const char *passes,
                    const char *stop_after, uint32_t *state);
-/* Whether a module in this state can become code; reports what is missing. */
-bool driver_ready(Context *c, uint32_t state);
+/* Whether a module in this state can become code; reports what is missing, and accesses that are
+ * out of range for certain. */
+bool driver_ready(const Module *m, const Options *o, uint32_t state);
 
 #endif

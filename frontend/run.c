@@ -137,7 +137,8 @@ static void run(Context *c, const Options *o) {
   if (!m) return;
   if (!io_entry(c, m, o, &f)) return;
   if (!o->passes) keep_entry(m, &f);
-  if (!driver_passes(c, m, o, &target, o->passes, NULL, &state) || !driver_ready(c, state)) return;
+  if (!driver_passes(c, m, o, &target, o->passes, NULL, &state) || !driver_ready(m, o, state))
+    return;
   if (!io_entry(c, m, o, &f)) return; /* passes may have made a new one */
   if (io_gather(c, o, &f, &args, &dims) != IO_OK) return;
   CodegenOptions co = {.kind = CODE_OBJECT,

@@ -1,4 +1,5 @@
-/* Accesses that are out of range for certain: a warning, as TVM takes such programs.
+/* Accesses that are out of range for certain: a warning, as TVM takes such programs; code is not
+ * made of them.
  *
  * Known is what surely runs: loops of constant extents, without a condition around. There an index
  * c0 + c1 * i1 + c2 * i2 + ... takes its least and greatest value, each variable standing in one
@@ -15,6 +16,7 @@ typedef struct {
 
 typedef struct {
   Context *c;
+  Module *m;
   Arena *a;
   Map ranges; /* loop Var* -> Interval* */
   Map axes;   /* axis Var* -> its value */
@@ -48,6 +50,7 @@ static void check(Bounds *x, const Buffer *b, const Expr *const *idx) {
     if (idx[k]->dtype.lanes != 1 || !expr_const_int(x->c, b->shape[k], &n)) continue;
     if (!extremes(x, expr_dim(x->c, expr_subst(&axes, idx[k])), &r)) continue;
     if (r.lo >= 0 && r.hi < n) continue;
+    x->m->out_of_bounds = true;
     if (idx[k]->kind == EXPR_INT) continue; /* the reader has said so */
     Text t = {0};
     expr_print(&t, idx[k]);
@@ -139,7 +142,7 @@ void lint_bounds(Module *m) {
   module_each(m, g) {
     if (g->kind != GLOBAL_PRIM || !g->prim->body) continue;
     if (attr_get_bool(g->prim->attrs, "relaxc.scheduled", false)) continue;
-    Bounds x = {.c = m->ctx, .a = a, .sure = true};
+    Bounds x = {.c = m->ctx, .m = m, .a = a, .sure = true};
     map_init(&x.ranges, a);
     map_init(&x.axes, a);
     map_init(&x.seen, a);

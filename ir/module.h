@@ -24,12 +24,13 @@ typedef struct {
 
 typedef struct Module {
   Context *ctx;
-  Arena *arena;      /* module lifetime */
-  const char *name;  /* class name as read; printed as Module */
-  bool as_read;      /* no pass has run: guards print as the text they stand for */
-  bool lone;         /* a bare function without a class: printed without one */
-  bool legalized;    /* set by LegalizeOps: "no operator left" is a verifier rule from then on */
-  const Attr *attrs; /* I.module_attrs */
+  Arena *arena;       /* module lifetime */
+  const char *name;   /* class name as read; printed as Module */
+  bool as_read;       /* no pass has run: guards print as the text they stand for */
+  bool lone;          /* a bare function without a class: printed without one */
+  bool out_of_bounds; /* an access that surely runs is out of range (lint_bounds) */
+  bool legalized;     /* set by LegalizeOps: "no operator left" is a verifier rule from then on */
+  const Attr *attrs;  /* I.module_attrs */
   const Attr *global_infos; /* I.module_global_infos */
   VEC(Global *) globals;    /* in order of appearance; skip removed ones */
   StrMap by_name;           /* name -> Global * */

@@ -196,6 +196,10 @@ void diag_warn(Diags *d, Warning w, Span s, const char *fmt, ...) {
   va_end(ap);
 }
 
+bool diags_warns(const Diags *d, Warning w) {
+  return !d->off[w];
+}
+
 static void put_json_string(Text *t, const char *s) {
   Text clean = {0};
   text_put_clean(&clean, s, strlen(s));

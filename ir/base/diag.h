@@ -53,6 +53,7 @@ void diag_warn(Diags *d, Warning w, Span s, const char *fmt, ...)
 #define diag_note(d, s, ...) diag((d), DIAG_NOTE, (s), __VA_ARGS__)
 
 uint32_t diags_errors(const Diags *d);
+bool diags_warns(const Diags *d, Warning w); /* is it on? */
 /* True once error_limit was reached: readers stop then. */
 bool diags_full(const Diags *d);
 /* Flushes: JSON/SARIF documents, "N errors generated." Called once at exit. */

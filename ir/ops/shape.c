@@ -305,8 +305,8 @@ bool lower_broadcast_to(LowerCtx *lc, Node *n) {
     else {
       InferCtx ic = {.c = c, .m = lc->m, .arena = lc->arena};
       te_assert(lc, OR(EQ(d, te_i64(lc, 1)), EQ(d, lc->extents[k])),
-                "dim %u is %s, which is neither 1 nor %s", i, infer_expr_text(&ic, d),
-                infer_expr_text(&ic, lc->extents[k]));
+                "the shapes do not broadcast: dim %u is %s, neither 1 nor %s", i,
+                infer_expr_text(&ic, d), infer_expr_text(&ic, lc->extents[k]));
       idx[i] = SEL(EQ(d, te_i64(lc, 1)), te_i64(lc, 0), lc->ax[k]);
     }
   }
