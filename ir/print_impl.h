@@ -103,10 +103,34 @@ void print_func(Printer *p, const Func *f, const char *name, int indent, bool ne
 void print_index_map(Printer *p, const struct IndexMap *m);
 void print_lambda(Printer *p, const struct IndexMap *m);
 
-/* print_tir.c */
-void print_primfunc(Printer *p, const PrimFunc *f, int indent);
-void print_stmt(Printer *p, const Stmt *s, int indent);
+static inline bool print_is_earlier(const Printer *p) {
+  return p->d == DIALECT_EARLIER;
+}
+
+/* print_buffer.c */
+/* Makes the names known that b's definition brings: its own, and those of its memory. */
+void print_define_buffer(Printer *p, const Buffer *b);
+/* "(shape), dtype, strides=..." after the opening parenthesis. */
+void print_buffer_args(Printer *p, const Buffer *b, bool always_dtype, const char *data);
+/* b = T.<func>(...) */
+void print_alloc(Printer *p, const char *func, const Buffer *b, const Attr *annotations,
+                 int indent);
+void print_alloc_stmt(Printer *p, const Stmt *s, int indent);
+void print_decl(Printer *p, const Stmt *s, int indent);
 void print_region(Printer *p, const Region *r);
+/* The expression as text of its own. */
+const char *print_expr_text(Printer *p, const Expr *e);
+
+/* print_tir.c */
+void print_stmt(Printer *p, const Stmt *s, int indent);
+/* A statement as the body of what ends in ':'. */
+void print_body(Printer *p, const Stmt *s, int indent);
+/* What stands in a block after its axes, but for its body. */
+void print_block_inside(Printer *p, const SBlock *b, int indent);
+void print_var_type(Printer *p, const Var *v);
+
+/* print_primfunc.c */
+void print_primfunc(Printer *p, const PrimFunc *f, int indent);
 
 /* print_metadata.c */
 /* True for the constants that R.const(v, dtype) can't write. */

@@ -1,176 +1,10 @@
-/* The tensor level as text: prim_funcs, loops, blocks, statements.
+/* The tensor level as text: loops, blocks, statements.
  *
  * Names are scoped as in the text: a loop variable's name is free again after the loop, so that
  * sibling loops may use one name. Nests of plain serial loops from 0 join into T.grid, neighbouring
  * block axes that are bound to whole loops into T.axis.remap.
  */
 #include "ir/print_impl.h"
-
-static bool earlier(const Printer *p) {
-  return p->d == DIALECT_EARLIER;
-}
-
-/* ---- buffers ---- */
-
-static void buffer_arg(Printer *p, const char *name, const Expr *e) {
-  text_printf(p->t, ", %s=", name);
-  print_expr(p, e);
-}
-
-static bool has_name(Printer *p, const Var *v) {
-  return p->arena && map_hasp(&p->names, v);
-}
-
-/* A stride that comes with the buffer is a name in quotes, and from then on A.strides[i]. */
-static void print_strides(Printer *p, const Buffer *b) {
-  Text *t = p->t;
-  text_putc(t, '(');
-  for (uint32_t i = 0; i < b->ndim; i++) {
-    const Expr *e = b->strides[i];
-    if (i) text_puts(t, ", ");
-    if (e->kind == EXPR_VAR && e->var->of_buffer && !has_name(p, e->var)) {
-      text_put_quoted(t, e->var->name, strlen(e->var->name));
-      if (p->arena)
-        map_setp(&p->names, e->var,
-                 arena_printf(p->arena, "%s.strides[%u]", print_buffer(p, b), i));
-    } else {
-      print_expr(p, e);
-    }
-  }
-  text_puts(t, b->ndim == 1 ? ",)" : ")");
-}
-
-/* "(shape), dtype, strides=..." after the opening parenthesis. */
-static void print_buffer_args(Printer *p, const Buffer *b, bool always_dtype, const char *data) {
-  Text *t = p->t;
-  print_dims(p, b->shape, b->ndim, '(', ')');
-  if (always_dtype || !dtype_eq(b->dtype, DT_F32)) text_printf(t, ", \"%s\"", dtype_name(b->dtype));
-  if (data) text_printf(t, ", data=%s", data);
-  if (b->strides) {
-    text_puts(t, ", strides=");
-    print_strides(p, b);
-  }
-  DType index = b->ndim ? b->shape[0]->dtype : DT_I64;
-  if (b->elem_offset &&
-      (!expr_is_int(b->elem_offset, 0) || !dtype_eq(b->elem_offset->dtype, index)))
-    buffer_arg(p, "elem_offset", b->elem_offset);
-  if (b->scope && *b->scope && strcmp(b->scope, "global") != 0) {
-    text_puts(t, ", scope=");
-    text_put_quoted(t, b->scope, strlen(b->scope));
-  }
-  if (b->align > 0) text_printf(t, ", align=%d", b->align);
-  if (b->offset_factor > 1 || (b->offset_factor && b->offset_var))
-    text_printf(t, ", offset_factor=%d", b->offset_factor);
-  if (b->layout && !(earlier(p) && strcmp(b->layout, "None") == 0))
-    text_printf(t, ", layout=%s", b->layout);
-  if (b->extra) text_printf(t, ", %s", b->extra);
-}
-
-static void define_buffer(Printer *p, const Buffer *b) {
-  print_define(p, b, b->name);
-  if (b->data && !map_hasp(&p->data_names, b->data))
-    map_setp(&p->data_names, b->data, (void *)(uintptr_t)b);
-  if (b->offset_var && p->arena)
-    map_setp(&p->names, b->offset_var,
-             arena_printf(p->arena, "%s.elem_offset", print_buffer(p, b)));
-}
-
-void print_region(Printer *p, const Region *r) {
-  Text *t = p->t;
-  text_printf(t, "%s[", print_buffer(p, r->buf));
-  if (!r->buf->ndim) text_puts(t, "()");
-  for (uint32_t i = 0; i < r->buf->ndim; i++) {
-    if (i) text_puts(t, ", ");
-    print_range(p, r->ranges[i]);
-  }
-  text_putc(t, ']');
-}
-
-static void print_alloc(Printer *p, const char *func, const Buffer *b, const Attr *annotations,
-                        int indent) {
-  define_buffer(p, b);
-  text_indent(p->t, indent);
-  text_printf(p->t, "%s = T.%s(", print_buffer(p, b), func);
-  Buffer args = *b;
-  if (strcmp(func, "alloc_local") == 0 || strcmp(func, "alloc_shared") == 0) args.scope = "global";
-  print_buffer_args(p, &args, false, NULL);
-  if (annotations && annotations->n) {
-    text_puts(p->t, ", annotations=");
-    print_attr(p, annotations);
-  }
-  text_puts(p->t, ")\n");
-}
-
-/* In a schedulable function T.alloc_buffer may be a block's, T.alloc_local and T.alloc_shared are
- * statements. */
-static void print_alloc_stmt(Printer *p, const Stmt *s, int indent) {
-  const Buffer *b = s->alloc.buf;
-  bool local = strcmp(b->scope, "local") == 0, shared = strcmp(b->scope, "shared") == 0;
-  const char *func = !p->s_tir || (!local && !shared) ? "alloc_buffer"
-                     : local                          ? "alloc_local"
-                                                      : "alloc_shared";
-  print_alloc(p, func, b, s->alloc.annotations, indent);
-}
-
-/* A pointer variable as text: X.data of the buffer that shows it, or its own name. */
-static const char *data_name(Printer *p, const Var *data) {
-  const Buffer *owner = has_name(p, data) ? NULL : map_getp(&p->data_names, data);
-  return owner ? arena_printf(p->arena, "%s.data", print_buffer(p, owner))
-               : print_name(p, data, data->name);
-}
-
-/* The expression as text of its own. */
-static const char *expr_text(Printer *p, const Expr *e) {
-  Text value = {0};
-  Text *t = p->t;
-  p->t = &value;
-  print_expr(p, e);
-  p->t = t;
-  const char *s = arena_printf(p->arena, "%s", text_cstr(&value));
-  text_free(&value);
-  return s;
-}
-
-/* A.view(28), A.local(), A.permute(1, 0) */
-static void print_view(Printer *p, const Stmt *s, int indent) {
-  Text *t = p->t;
-  const Buffer *b = s->alloc.buf;
-  const char *source = print_buffer(p, s->alloc.data->buf);
-  define_buffer(p, b);
-  text_indent(t, indent);
-  text_printf(t, "%s = %s.%s(", print_buffer(p, b), source, s->alloc.view);
-  if (s->alloc.args) {
-    text_puts(t, s->alloc.args);
-  } else {
-    for (uint32_t i = 0; i < b->ndim; i++) {
-      if (i) text_puts(t, ", ");
-      print_expr(p, b->shape[i]);
-    }
-    if (b->layout) text_printf(t, "%slayout=%s", b->ndim ? ", " : "", b->layout);
-  }
-  text_puts(t, ")\n");
-}
-
-static void print_decl(Printer *p, const Stmt *s, int indent) {
-  const Buffer *b = s->alloc.buf;
-  const Expr *from = s->alloc.data;
-  if (s->alloc.view && from && from->kind == EXPR_BUF_DATA && !earlier(p)) {
-    print_view(p, s, indent);
-    return;
-  }
-  const char *data = NULL;
-  if (from && from->kind == EXPR_VAR)
-    data = data_name(p, from->var);
-  else if (from)
-    data = p->arena ? expr_text(p, from) : NULL;
-  else if (b->data && (has_name(p, b->data) || map_hasp(&p->data_names, b->data)))
-    data = data_name(p, b->data);
-  define_buffer(p, b);
-  text_indent(p->t, indent);
-  text_printf(p->t, "%s = T.decl_buffer(", print_buffer(p, b));
-  print_buffer_args(p, b, false, data);
-  text_puts(p->t, ")\n");
-}
 
 /* ---- blocks ---- */
 
@@ -245,7 +79,7 @@ static void print_regions(Printer *p, const char *what, const Region *r, uint32_
   text_puts(p->t, ")\n");
 }
 
-static void print_body(Printer *p, const Stmt *s, int indent) {
+void print_body(Printer *p, const Stmt *s, int indent) {
   uint32_t mark = print_scope_enter(p);
   size_t before = p->t->n;
   if (s) print_stmt(p, s, indent);
@@ -258,9 +92,9 @@ static void print_body(Printer *p, const Stmt *s, int indent) {
 
 /* What stands in a block after its axes. The allocations' names must be known to the regions above
  * them only in the root, which has none. */
-static void print_block_inside(Printer *p, const SBlock *b, int indent) {
+void print_block_inside(Printer *p, const SBlock *b, int indent) {
   Text *t = p->t;
-  bool old = earlier(p);
+  bool old = print_is_earlier(p);
   if (b->annotations && b->annotations->n) {
     text_indent(t, indent);
     text_puts(t, old ? "T.block_attr(" : "T.sblock_attr(");
@@ -271,7 +105,7 @@ static void print_block_inside(Printer *p, const SBlock *b, int indent) {
     print_alloc(p, old ? "alloc_buffer" : "sblock_alloc_buffer", b->allocs[i], NULL, indent);
   for (uint32_t i = 0; i < b->nmatches; i++) {
     const MatchRegion *m = &b->matches[i];
-    define_buffer(p, m->target);
+    print_define_buffer(p, m->target);
     text_indent(t, indent);
     text_printf(t, "%s = T.match_buffer(", print_buffer(p, m->target));
     print_region(p, &m->source);
@@ -294,7 +128,7 @@ static void print_block(Printer *p, const SBlock *b, int indent) {
   b = &derived;
   uint32_t mark = print_scope_enter(p);
   text_indent(t, indent);
-  text_puts(t, earlier(p) ? "with T.block(" : "with T.sblock(");
+  text_puts(t, print_is_earlier(p) ? "with T.block(" : "with T.sblock(");
   text_put_quoted(t, b->name ? b->name : "", b->name ? strlen(b->name) : 0);
   text_puts(t, "):\n");
   int in = indent + 4;
@@ -450,7 +284,7 @@ static void print_store(Printer *p, const Stmt *s, int indent) {
   print_unshare(p, mark);
 }
 
-static void print_var_type(Printer *p, const Var *v) {
+void print_var_type(Printer *p, const Var *v) {
   Text *t = p->t;
   p->uses_T = true;
   bool pointer = v->dtype.code == DTYPE_HANDLE;
@@ -464,9 +298,9 @@ static void print_let(Printer *p, const Stmt *s, int indent) {
   uint32_t mark = print_share(p, &s->let.value, 1, indent);
   text_indent(p->t, indent);
   Text *t = p->t;
-  const char *value = expr_text(p, s->let.value); /* read before the name exists */
+  const char *value = print_expr_text(p, s->let.value); /* read before the name exists */
   text_printf(t, "%s: ", print_define(p, v, v->name));
-  if (earlier(p) || s->let.variable) {
+  if (print_is_earlier(p) || s->let.variable) {
     print_var_type(p, v);
   } else if (v->dtype.code == DTYPE_HANDLE && !v->ptr_scope) {
     text_puts(t, "T.let"); /* the type is the value's */
@@ -483,8 +317,8 @@ static void print_let(Printer *p, const Stmt *s, int indent) {
 static void print_scalar(Printer *p, const Buffer *b, const Expr *value, int indent) {
   uint32_t mark = print_share(p, &value, 1, indent);
   text_indent(p->t, indent);
-  const char *text = value ? expr_text(p, value) : NULL;
-  define_buffer(p, b);
+  const char *text = value ? print_expr_text(p, value) : NULL;
+  print_define_buffer(p, b);
   p->uses_T = true;
   text_printf(p->t, "%s: T.%s", print_buffer(p, b), dtype_name(b->dtype));
   if (text) text_printf(p->t, " = %s", text);
@@ -602,7 +436,7 @@ static void print_assert(Printer *p, const Stmt *s, int indent) {
   print_expr(p, s->assert_.cond);
   text_puts(t, ", ");
   const char *msg = s->assert_.message ? s->assert_.message : "";
-  if (earlier(p)) {
+  if (print_is_earlier(p)) {
     text_put_quoted(t, msg, strlen(msg));
   } else {
     const char *kind = s->assert_.kind ? s->assert_.kind : "RuntimeError";
@@ -690,189 +524,4 @@ void print_stmt(Printer *p, const Stmt *s, int indent) {
     return;
   }
   bug("statement kind %d", (int)s->kind);
-}
-
-/* ---- functions ---- */
-
-static bool has_const_shape(const Buffer *b) {
-  for (uint32_t i = 0; i < b->ndim; i++)
-    if (b->shape[i]->kind != EXPR_INT) return false;
-  return !b->strides && !b->elem_offset;
-}
-
-/* Names of the parameters, then of the implicit dims. */
-static void name_params(Printer *p, const PrimFunc *f) {
-  for (uint32_t i = 0; i < f->nparams; i++) {
-    const Buffer *b = f->param_bufs[i];
-    if (!b) {
-      print_define(p, f->params[i], f->params[i]->name);
-      continue;
-    }
-    define_buffer(p, b);
-    if (f->params[i] && !map_hasp(&p->data_names, f->params[i]))
-      map_setp(&p->data_names, f->params[i], (void *)(uintptr_t)b);
-  }
-}
-
-static void name_dim(Printer *p, const Var *v) {
-  if (map_hasp(&p->names, v)) return;
-  if (!earlier(p) && dtype_eq(v->dtype, DT_I64))
-    print_define_typevar(p, v);
-  else
-    print_define(p, v, v->name);
-}
-
-static void name_dims(Printer *p, const PrimFunc *f, VarVec *vars) {
-  for (uint32_t i = 0; i < f->ndims; i++) name_dim(p, f->dims[i]);
-  for (uint32_t i = 0; i < f->nparams; i++) {
-    const Buffer *b = f->param_bufs[i];
-    if (!b) continue;
-    for (uint32_t k = 0; k < b->ndim; k++) {
-      expr_vars(p->arena, b->shape[k], vars);
-      bool comes = b->strides && b->strides[k]->kind == EXPR_VAR && b->strides[k]->var->of_buffer;
-      if (b->strides && !comes) expr_vars(p->arena, b->strides[k], vars);
-    }
-    if (b->elem_offset) expr_vars(p->arena, b->elem_offset, vars);
-  }
-  for (uint32_t i = 0; i < vars->n; i++) name_dim(p, vars->at[i]);
-}
-
-static bool is_param(const PrimFunc *f, const Var *v) {
-  for (uint32_t i = 0; i < f->nparams; i++)
-    if (f->params[i] == v) return true;
-  return false;
-}
-
-static void print_param(Printer *p, const PrimFunc *f, uint32_t i) {
-  Text *t = p->t;
-  const Buffer *b = f->param_bufs[i];
-  if (!b) {
-    text_printf(t, "%s: ", print_name(p, f->params[i], f->params[i]->name));
-    print_var_type(p, f->params[i]);
-  } else if (earlier(p) && !has_const_shape(b)) {
-    /* A handle of a name of its own; the buffer is matched in the body. */
-    const char *handle =
-        print_define(p, &f->param_bufs[i], arena_printf(p->arena, "var_%s", b->name));
-    text_printf(t, "%s: T.handle", handle);
-  } else {
-    text_printf(t, "%s: T.Buffer(", print_buffer(p, b));
-    print_buffer_args(p, b, true, NULL);
-    text_putc(t, ')');
-  }
-}
-
-/* Earlier dialect: `n = T.int64()` and `A = T.match_buffer(var_A, (n, 4), "float32")`. */
-static void print_matches(Printer *p, const PrimFunc *f, const VarVec *vars, int indent) {
-  Text *t = p->t;
-  Map scalars;
-  map_init(&scalars, p->arena);
-  for (uint32_t i = 0; i < f->nparams; i++)
-    if (!f->param_bufs[i]) map_setp(&scalars, f->params[i], f->params[i]);
-  for (uint32_t i = 0; i < vars->n; i++) {
-    const Var *v = vars->at[i];
-    if (map_hasp(&scalars, v)) continue;
-    text_indent(t, indent);
-    text_printf(t, "%s = T.%s()\n", print_name(p, v, v->name), dtype_name(v->dtype));
-  }
-  for (uint32_t i = 0; i < f->nparams; i++) {
-    const Buffer *b = f->param_bufs[i];
-    if (!b || has_const_shape(b)) continue;
-    text_indent(t, indent);
-    text_printf(t, "%s = T.match_buffer(%s, ", print_buffer(p, b),
-                print_name(p, &f->param_bufs[i], b->name));
-    print_buffer_args(p, b, true, NULL);
-    text_puts(t, ")\n");
-  }
-}
-
-static void print_head(Printer *p, const PrimFunc *f, int indent) {
-  Text *t = p->t;
-  print_mark(p, f->span);
-  text_indent(t, indent);
-  text_puts(t, "@T.prim_func");
-  const char *sep = "(";
-  if (f->is_private) text_printf(t, "%sprivate=True", sep), sep = ", ";
-  if (f->s_tir && !earlier(p)) text_printf(t, "%ss_tir=True", sep), sep = ", ";
-  if (f->persistent) text_printf(t, "%spersistent=True", sep), sep = ", ";
-  if (!f->check_well_formed) text_printf(t, "%scheck_well_formed=False", sep), sep = ", ";
-  text_puts(t, *sep == ',' ? ")\n" : "\n");
-  print_mark(p, f->span);
-  text_indent(t, indent);
-  text_printf(t, "def %s(", f->name);
-}
-
-static bool not_block(const Stmt *s, void *ctx) {
-  if (s->kind == STMT_BLOCK) *(bool *)ctx = true;
-  return s->kind != STMT_BLOCK;
-}
-
-/* Does what the root holds imply it? */
-static bool is_implied(const SBlock *b) {
-  bool implied = b->nallocs > 0;
-  if (b->body && b->body->kind == STMT_BLOCK)
-    implied |= b->body->block->niters > 0;
-  else if (b->body)
-    stmt_walk(b->body, not_block, &implied);
-  return implied;
-}
-
-/* The root that the text need not name: it says nothing, and what it holds implies it, or it isn't
- * there. */
-static const SBlock *implicit_root(const Stmt *body) {
-  if (!body || body->kind != STMT_BLOCK) return NULL;
-  const SBlock *b = body->block;
-  if (b->niters || !b->name || strcmp(b->name, "root") != 0 || b->predicate || b->nmatches ||
-      b->init || (b->annotations && b->annotations->n))
-    return NULL;
-  return !b->written || (is_implied(b) && !b->nreads && !b->nwrites) ? b : NULL;
-}
-
-void print_primfunc(Printer *p, const PrimFunc *f, int indent) {
-  Text *t = p->t;
-  bool graph = p->graph;
-  p->graph = false;
-  p->uses_T = true;
-  p->ctx = f->module ? f->module->ctx : NULL;
-  p->s_tir = f->s_tir;
-  VarVec vars = {0};
-  uint32_t mark = print_scope_enter(p);
-  print_head(p, f, indent);
-  name_params(p, f);
-  name_dims(p, f, &vars);
-  if (!earlier(p)) p->quote = QUOTE_COMPOSED;
-  for (uint32_t i = 0; i < f->nparams; i++)
-    if (!f->param_bufs[i]) map_setp(&p->late, f->params[i], f->params[i]);
-  for (uint32_t i = 0; i < f->nparams; i++) {
-    if (i) text_puts(t, ", ");
-    print_param(p, f, i);
-    if (!f->param_bufs[i]) map_setp(&p->late, f->params[i], NULL);
-  }
-  p->quote = QUOTE_NONE;
-  text_putc(t, ')');
-  if (dtype_known(f->ret) && !f->ret_inferred)
-    text_printf(t, " -> T.%s", f->ret_pointer ? f->ret_pointer : dtype_name(f->ret));
-  text_puts(t, ":\n");
-  int in = indent + 4;
-  for (uint32_t i = 0; i < vars.n && !earlier(p); i++) {
-    if (dtype_eq(vars.at[i]->dtype, DT_I64) || is_param(f, vars.at[i])) continue;
-    text_indent(t, in);
-    text_printf(t, "%s = T.%s()\n", print_name(p, vars.at[i], vars.at[i]->name),
-                dtype_name(vars.at[i]->dtype));
-  }
-  print_func_attrs(p, f->attrs, f->name, "T.func_attr", in);
-  if (earlier(p)) print_matches(p, f, &vars, in);
-  const Stmt *body = f->body;
-  const SBlock *root = implicit_root(body);
-  if (!root) {
-    print_body(p, body, in);
-  } else {
-    if (is_implied(root)) {
-      text_indent(t, in);
-      text_printf(t, "# with T.%s(\"root\"):\n", earlier(p) ? "block" : "sblock");
-    }
-    print_block_inside(p, root, in);
-    print_body(p, root->body, in);
-  }
-  print_scope_leave(p, mark);
-  p->graph = graph;
 }
