@@ -88,6 +88,21 @@ static void copy_panels(Copy x, const Expr *first, const Expr *count, const Expr
   copy_end(&x, count, s, out);
 }
 
+/* The tile of the next panel: its rows lie apart, a line of each, which hardware doesn't foresee.
+ */
+static void prefetch_tile(Copy *x, const Expr *col, const Expr *k, StmtVec *out) {
+  Emit *em = x->em;
+  Context *c = em->c;
+  bind_k(x, k);
+  for (uint32_t r = 0; r < x->lanes; r++) {
+    emit_bind(em, x->con->n.var, expr_simplify(c, expr_add(c, col, i64(c, r))));
+    const Expr *load = emit_prepare(em, x->load);
+    const Expr *address = expr_call(c, INTRIN_address_of, DT_HANDLE, &load, 1);
+    const Expr *fetch = expr_call(c, INTRIN_prefetch, DT_UNKNOWN, &address, 1);
+    vec_push(em->tmp, out, stmt_eval(em->a, x->con->st->span, fetch));
+  }
+}
+
 /* The same for whole tiles of a transposed operand: `tiles` of them along the innermost k. */
 static void turn_panels(Copy x, const Expr *first, const Expr *count, const Expr *tiles,
                         StmtVec *out) {
@@ -110,6 +125,8 @@ static void turn_panels(Copy x, const Expr *first, const Expr *count, const Expr
     vec_push(em->tmp, &body, stmt_let(em->a, sp, v, value));
     rows[r] = v->expr;
   }
+  prefetch_tile(&x, expr_add(c, col, i64(c, x.width)), k0, &body);
+  bind_k(&x, axis->expr);
   transpose_rows(em, sp, rows, x.lanes, &body);
   emit_bind(em, con->n.var, con->n.var->expr);
   for (uint32_t r = 0; r < x.lanes; r++) {
