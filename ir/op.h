@@ -99,7 +99,9 @@ typedef const SInfo *(*InferFn)(struct InferCtx *ic, Node *n);
 /* Tensor-level meaning; see ir/te.h. Returns false after reporting why not (unknown rank, ...). */
 typedef bool (*LowerFn)(struct LowerCtx *lc, Node *n);
 typedef void (*GradFn)(void);
-typedef void (*LayoutFn)(void);
+struct LayoutCtx;
+/* What becomes of n when its operands come in other orders of axes; see ir/ops/order.h. */
+typedef bool (*LayoutFn)(struct LayoutCtx *lc, const Node *n);
 
 typedef struct {
   OpId id;

@@ -1,0 +1,296 @@
+/* Layout hooks (ir/ops/order.h) of all groups: few kinds of them serve many operators. A hook
+ * returns false where no other order than the program's can be taken; what it has written then
+ * doesn't count. That ranks are known and agree with the orders is checked by who asks. */
+#include "ir/ops/order.h"
+
+#include "ir/ops/hooks.h"
+
+#include <string.h>
+
+bool order_is_plain(const AxisOrder *o) {
+  for (uint32_t i = 0; i < o->n; i++)
+    if (o->at[i] != i) return false;
+  return true;
+}
+
+bool order_equal(const AxisOrder *a, const AxisOrder *b) {
+  if (order_is_plain(a) || order_is_plain(b)) return order_is_plain(a) && order_is_plain(b);
+  return a->n == b->n && memcmp(a->at, b->at, a->n) == 0;
+}
+
+uint32_t order_place(const AxisOrder *o, uint32_t axis) {
+  for (uint32_t i = 0; i < o->n; i++)
+    if (o->at[i] == axis) return i;
+  return axis;
+}
+
+bool order_of_letters(const char *from, const char *to, AxisOrder *out) {
+  size_t n = strlen(from);
+  *out = (AxisOrder){0};
+  if (n > ORDER_MAX || strlen(to) != n) return false;
+  for (uint32_t seen = 0; out->n < n; out->n++) {
+    const char *p = strchr(from, to[out->n]);
+    if (!p || seen & 1u << (p - from)) return false;
+    seen |= 1u << (p - from);
+    out->at[out->n] = (uint8_t)(p - from);
+  }
+  return true;
+}
+
+/* ---- what hooks share ---- */
+
+/* Attribute `name` of the copy, or NULL; *kind is its kind. */
+static void *attr_named(LayoutCtx *lc, const Node *n, const char *name, AttrFieldKind *kind) {
+  const OpInfo *op = node_op(n);
+  for (uint32_t i = 0; i < op->nattrs; i++)
+    if (strcmp(op->attrs[i].name, name) == 0) {
+      if (kind) *kind = op->attrs[i].kind;
+      return (char *)lc->attrs + op->attrs[i].offset;
+    }
+  return NULL;
+}
+
+static int32_t rank_of(const SInfo *s) {
+  return s->kind == SINFO_TENSOR && s->ndim <= ORDER_MAX ? s->ndim : -1;
+}
+
+static int64_t from_front(int64_t axis, int32_t rank) {
+  return axis < 0 ? axis + rank : axis;
+}
+
+static int64_t moved_axis(const AxisOrder *o, int64_t axis, int32_t rank) {
+  return order_place(o, (uint32_t)from_front(axis, rank));
+}
+
+static IntList moved_axes(LayoutCtx *lc, const AxisOrder *o, IntList axes, int32_t rank) {
+  int64_t *at = ARENA_ARRAY(lc->arena, int64_t, axes.n + 1);
+  for (int32_t i = 0; i < axes.n; i++) at[i] = moved_axis(o, axes.at[i], rank);
+  return (IntList){axes.n, at};
+}
+
+/* Moves an attribute that names an axis, or axes, of a value of order o. False for None, which
+ * stands for the value as one row or for whatever inference finds. */
+static bool move_attr(LayoutCtx *lc, const Node *n, const char *name, const AxisOrder *o,
+                      int32_t rank) {
+  AttrFieldKind kind = AK_INT;
+  void *p = attr_named(lc, n, name, &kind);
+  if (!p) return true;
+  if (kind == AK_INT) *(int64_t *)p = moved_axis(o, *(int64_t *)p, rank);
+  if (kind == AK_OPT_INT) {
+    OptInt *axis = p;
+    if (!axis->has) return false;
+    axis->v = moved_axis(o, axis->v, rank);
+  }
+  if (kind == AK_INTS) {
+    IntList *axes = p;
+    if (axes->n < 0) return false;
+    *axes = moved_axes(lc, o, *axes, rank);
+  }
+  return true;
+}
+
+/* The order of what remains when the program's axes in `gone` (bits) are dropped. */
+static AxisOrder order_without(const AxisOrder *o, uint32_t gone) {
+  AxisOrder r = {0};
+  for (uint32_t i = 0; i < o->n; i++) {
+    if (gone & 1u << o->at[i]) continue;
+    uint32_t before = gone & ((1u << o->at[i]) - 1);
+    r.at[r.n++] = (uint8_t)(o->at[i] - __builtin_popcount(before));
+  }
+  return r;
+}
+
+/* ---- elementwise ---- */
+
+static bool all_ones(const SInfo *s) {
+  for (int32_t i = 0; i < s->ndim; i++)
+    if (!s->dims || !expr_is_int(s->dims[i], 1)) return false;
+  return true;
+}
+
+/* What an operand of rank k wants where the result has order o: its own axes in that order if they
+ * are the last ones of it, "NHWC" being "HWC" for (c, h, w), else all of the result's. */
+static AxisOrder order_of_last(const AxisOrder *o, uint32_t k) {
+  AxisOrder r = {.n = k};
+  for (uint32_t i = 0, first = o->n - k; i < k; i++) {
+    if (o->at[first + i] < first) return *o;
+    r.at[i] = (uint8_t)(o->at[first + i] - first);
+  }
+  return r;
+}
+
+/* The first operand of full rank that was turned decides, a constant never: it can be turned at
+ * compile time. */
+bool layout_elementwise(LayoutCtx *lc, const Node *n) {
+  int32_t rank = rank_of(n->sinfo);
+  const AxisOrder *o = NULL;
+  for (uint32_t i = 0; i < n->nin && !o; i++)
+    if (node_in(n, i)->op != OP_CONST && rank_of(node_in(n, i)->sinfo) == rank &&
+        !order_is_plain(lc->in[i]))
+      o = lc->in[i];
+  if (rank < 0 || !o) return false;
+  for (uint32_t i = 0; i < n->nin; i++) {
+    const SInfo *s = node_in(n, i)->sinfo;
+    if (s->kind == SINFO_PRIM) continue;
+    int32_t k = rank_of(s);
+    if (k < 0 || k > rank) return false;
+    *lc->want[i] = all_ones(s) ? *lc->in[i] : order_of_last(o, (uint32_t)k);
+  }
+  *lc->out = *o;
+  return true;
+}
+
+/* ---- along axes ---- */
+
+/* Operand 0 in any order; attributes name axes of it; results of its rank come in its order, and
+ * other operands are as long as an axis or a scalar. */
+bool layout_along(LayoutCtx *lc, const Node *n) {
+  const AxisOrder *o = lc->in[0];
+  int32_t rank = rank_of(node_in(n, 0)->sinfo);
+  if (rank < 0 || !move_attr(lc, n, "axis", o, rank) || !move_attr(lc, n, "axes", o, rank) ||
+      !move_attr(lc, n, "channel_axis", o, rank))
+    return false;
+  *lc->want[0] = *o;
+  bool tuple = n->sinfo->kind == SINFO_TUPLE;
+  for (uint32_t i = 0; i < lc->nout; i++)
+    if (rank_of(tuple ? n->sinfo->fields[i] : n->sinfo) == rank) lc->out[i] = *o;
+  return true;
+}
+
+bool layout_reduce(LayoutCtx *lc, const Node *n) {
+  const AxisOrder *o = lc->in[0];
+  int32_t rank = rank_of(node_in(n, 0)->sinfo);
+  AttrFieldKind kind = AK_INT;
+  const void *axis = attr_named(lc, n, "axis", &kind);
+  uint32_t gone = 0;
+  if (rank < 0) return false;
+  if (kind == AK_OPT_INT) {
+    if (!((const OptInt *)axis)->has) return false; /* positions in the tensor as one row */
+    gone = 1u << from_front(((const OptInt *)axis)->v, rank);
+  } else {
+    IntList axes = *(const IntList *)axis;
+    for (int32_t i = 0; i < axes.n; i++) gone |= 1u << from_front(axes.at[i], rank);
+    if (axes.n < 0) gone = (1u << rank) - 1;
+  }
+  bool keepdims = *(const bool *)attr_named(lc, n, "keepdims", NULL);
+  AxisOrder rest = keepdims ? *o : order_without(o, gone);
+  move_attr(lc, n, "axis", o, rank); /* None: all of them in any order */
+  *lc->want[0] = *o;
+  for (uint32_t i = 0; i < lc->nout; i++) lc->out[i] = rest;
+  return true;
+}
+
+/* The first field that was turned decides. */
+bool layout_concat(LayoutCtx *lc, const Node *n) {
+  const SInfo *s = node_in(n, 0)->sinfo;
+  const AxisOrder *o = NULL;
+  if (s->kind != SINFO_TUPLE) return false;
+  for (uint32_t i = 0; i < s->n && !o; i++)
+    if (!order_is_plain(&lc->in[0][i])) o = &lc->in[0][i];
+  if (!o || !move_attr(lc, n, "axis", o, rank_of(n->sinfo))) return false;
+  for (uint32_t i = 0; i < s->n; i++) lc->want[0][i] = *o;
+  *lc->out = *o;
+  return true;
+}
+
+bool layout_pad(LayoutCtx *lc, const Node *n) {
+  const AxisOrder *o = lc->in[0];
+  IntList *widths = attr_named(lc, n, "pad_width", NULL);
+  if (widths->n != (int32_t)(2 * o->n)) return false;
+  int64_t *at = ARENA_ARRAY(lc->arena, int64_t, widths->n + 1);
+  for (uint32_t i = 0; i < o->n; i++) memcpy(at + 2 * i, widths->at + 2 * o->at[i], 2 * sizeof *at);
+  widths->at = at;
+  *lc->want[0] = *lc->out = *o;
+  return true;
+}
+
+/* ---- axes that move, come and go ---- */
+
+/* The result comes as in the program: an exchange of axes is where a border costs nothing. */
+bool layout_permute_dims(LayoutCtx *lc, const Node *n) {
+  const AxisOrder *o = lc->in[0];
+  IntList *axes = attr_named(lc, n, "axes", NULL);
+  int64_t *at = ARENA_ARRAY(lc->arena, int64_t, o->n + 1);
+  for (uint32_t i = 0; i < o->n; i++)
+    at[i] = moved_axis(o, axes->n < 0 ? o->n - 1 - i : axes->at[i], (int32_t)o->n);
+  *axes = (IntList){(int32_t)o->n, at};
+  *lc->want[0] = *o;
+  return true;
+}
+
+/* New axes stay at their places in the result, the others fill the rest in their order. */
+bool layout_expand_dims(LayoutCtx *lc, const Node *n) {
+  const AxisOrder *o = lc->in[0];
+  IntList axes = *(IntList *)attr_named(lc, n, "axis", NULL);
+  int32_t rank = rank_of(n->sinfo);
+  uint32_t fresh = 0, old[ORDER_MAX] = {0}, k = 0;
+  if (rank != (int32_t)o->n + axes.n) return false;
+  for (int32_t i = 0; i < axes.n; i++) fresh |= 1u << from_front(axes.at[i], rank);
+  for (uint32_t i = 0; i < (uint32_t)rank; i++)
+    if (!(fresh & 1u << i)) old[k++] = i;
+  k = 0;
+  for (uint32_t i = 0; i < (uint32_t)rank; i++)
+    lc->out->at[i] = (uint8_t)(fresh & 1u << i ? i : old[o->at[k++]]);
+  lc->out->n = (uint32_t)rank;
+  *lc->want[0] = *o;
+  return true;
+}
+
+bool layout_squeeze(LayoutCtx *lc, const Node *n) {
+  const AxisOrder *o = lc->in[0];
+  const SInfo *s = node_in(n, 0)->sinfo;
+  IntList *axes = attr_named(lc, n, "axis", NULL);
+  uint32_t named = 0, gone = 0;
+  if (rank_of(s) < 0 || !s->dims) return false;
+  for (int32_t i = 0; i < axes->n; i++) named |= 1u << from_front(axes->at[i], s->ndim);
+  for (int32_t i = 0; i < s->ndim; i++) {
+    bool one = expr_is_int(s->dims[i], 1), known = s->dims[i]->kind == EXPR_INT;
+    if (axes->n < 0 ? one : named >> i & 1 && (one || !known)) gone |= 1u << i;
+  }
+  if (s->ndim - __builtin_popcount(gone) != rank_of(n->sinfo)) return false;
+  if (axes->n >= 0) *axes = moved_axes(lc, o, *axes, s->ndim);
+  *lc->want[0] = *o;
+  *lc->out = order_without(o, gone);
+  return true;
+}
+
+/* ---- operators that spell their layouts ---- */
+
+/* Brings attribute *letters to layout `to` (NULL: to what order *o makes of it), and *o to the
+ * order that leads there. */
+static bool move_letters(LayoutCtx *lc, const char **letters, const char *to, AxisOrder *o) {
+  if (to) {
+    if (!order_of_letters(*letters, to, o)) return false;
+    *letters = to;
+  } else if (o->n) {
+    if (strlen(*letters) != o->n) return false;
+    char *s = arena_strndup(lc->arena, *letters, o->n);
+    for (uint32_t i = 0; i < o->n; i++) s[i] = (*letters)[o->at[i]];
+    *letters = s;
+  }
+  return true;
+}
+
+/* Convolution, pooling, resizing: the data as desired or as it comes, weights likewise, the result
+ * as desired or as the data. */
+bool layout_window(LayoutCtx *lc, const Node *n) {
+  const char **data = attr_named(lc, n, "data_layout", NULL);
+  const char **kernel = attr_named(lc, n, "kernel_layout", NULL);
+  const char **out = attr_named(lc, n, "out_layout", NULL);
+  const Attr **roi = attr_named(lc, n, "roi", NULL); /* a value per axis */
+  if (!data) data = attr_named(lc, n, "layout", NULL);
+  if (roi && *roi && (*roi)->kind != ATTR_NONE) return false;
+  const char *wish[3] = {NULL}; /* data, kernel, result */
+  for (uint32_t i = 0; i < lc->ndesired; i++) wish[i && !kernel ? 2 : i] = lc->desired[i];
+  const char *result = out && *out ? *out : *data;
+  *lc->want[0] = *lc->in[0];
+  if (!move_letters(lc, data, wish[0], lc->want[0])) return false;
+  if (kernel) {
+    *lc->want[1] = *lc->in[1];
+    if (!move_letters(lc, kernel, wish[1], lc->want[1])) return false;
+  }
+  const char *to = wish[2] && out ? wish[2] : *data;
+  if (!order_of_letters(result, to, lc->out)) return false;
+  if (out && (*out || strcmp(to, *data) != 0)) *out = to;
+  return true;
+}

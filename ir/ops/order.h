@@ -1,0 +1,39 @@
+/* Orders of axes, and what an operator's layout hook says of them.
+ *
+ * A hook is asked when an operand has come in another order than the program gives it, or when a
+ * layout is desired for the operator: in which order does it want each operand, in which order does
+ * its result come, and how do its attributes read then? Struct info of nodes is that of the program
+ * as long as hooks are asked; only the orders tell what has changed.
+ */
+#ifndef RELAXC_IR_OPS_ORDER_H
+#define RELAXC_IR_OPS_ORDER_H
+
+#include "ir/op.h"
+
+enum { ORDER_MAX = 8 }; /* rank; tensors of more axes stay as they are */
+
+typedef struct {
+  uint32_t n;            /* 0: the axes stand as in the program */
+  uint8_t at[ORDER_MAX]; /* at[i]: which of the program's axes stands at i: R.permute_dims' axes */
+} AxisOrder;
+
+typedef struct LayoutCtx {
+  Arena *arena;               /* for attributes */
+  const char *const *desired; /* layouts asked of this operator, in the order of its operands, */
+  uint32_t ndesired;          /* then that of the result */
+  const AxisOrder **in;       /* of each operand: its order; of a tuple: that of each field */
+  AxisOrder **want;           /* the same, at first all as in the program. One of more axes than */
+                              /* the operand has asks for dims of 1 in front, then the order */
+  AxisOrder *out;             /* of the result or of each of its fields */
+  uint32_t nout;
+  void *attrs; /* a copy, to be changed; NULL when the operator has none */
+} LayoutCtx;
+
+bool order_is_plain(const AxisOrder *o);
+bool order_equal(const AxisOrder *a, const AxisOrder *b);
+/* Where the program's axis stands. */
+uint32_t order_place(const AxisOrder *o, uint32_t axis);
+/* From layout "NCHW" to layout "NHWC"; false when they don't have the same letters once each. */
+bool order_of_letters(const char *from, const char *to, AxisOrder *out);
+
+#endif
