@@ -15,7 +15,8 @@
  *           a script, NULL when the attribute must be given.
  *   traits  OPT_* flags
  *   hooks   infer_<..>, lower_<..>, ...; NO_LOWER, TODO_LOWER etc. say why a hook is absent: NO_
- *           means that there is none by nature, TODO_ that it is not written yet (refused by name)
+ *           means that there is none by nature, TODO_ that it is not written yet (refused by name;
+ *           without a layout hook the operands come as the program has them)
  *   dtypes  TY_* of ir/ops/numerics.h: what it computes on; others are refused by name
  *   numerics  NUM_* beside them: algorithm, error bound, accumulation
  * The preprocessor makes from it the enum, the struct <id>_attrs (ir/ops/attrs.h), the prototypes
