@@ -7,7 +7,7 @@
  *
  * The plan: B packed into panels when there are enough rows to pay for it, or read in place; rows
  * in balanced tiles (static) or full tiles and one guarded rest (symbolic); blocks of K with the
- * partial sums in C.
+ * partial sums in C, which they are added to at the end.
  */
 #include "passes/loop/contraction.h"
 
@@ -15,8 +15,6 @@
 #define PACK_ROWS 48       /* fewer rows don't pay for packing */
 #define PACK_ROWS_NEAR 128 /* nor these, when all of B fits into L2 */
 #define NEAR_BYTES (1 << 20)
-#define K_BLOCK 768
-#define K_WHOLE 1024 /* up to here K is one block */
 #define PARALLEL_WORK (1 << 19)
 #define B_ROWS 7                /* rows of a tile that are B's: more share no more loads */
 #define STAY_BYTES (256 * 1024) /* a B of this size stays in cache from one row to the next */
@@ -436,7 +434,7 @@ static void emit_blocks(Kernel *kn, bool few, bool parallel, StmtVec *out) {
   int64_t k;
   bool known = expr_const_int(c, con->ktotal, &k);
   kn->kb = NULL;
-  if (con->nk != 1 || (known && k <= K_WHOLE) || few || kn->turned || con->nbounds) {
+  if (con->nk != 1 || (known && k <= K_BLOCK) || few || kn->turned || con->nbounds) {
     plan_rows(kn, few, parallel, out);
     return;
   }

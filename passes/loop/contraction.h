@@ -85,6 +85,7 @@ typedef struct {
 } RowPlan;
 
 /* ---- contraction.c ---- */
+#define K_BLOCK 1024  /* up to here a sum is taken in one go, longer ones in blocks */
 #define NEAR_STRIDE 4 /* columns no farther apart are read in place */
 /* The load of a factor, which may be cast; NULL when it is something else. */
 const Expr *factor_load(const Expr *e);

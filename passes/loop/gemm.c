@@ -478,23 +478,53 @@ static const Expr *partial_offset(Tile *t, const Stage *st) {
 }
 
 static Stmt *init_acc(Tile *t, const Expr *j, bool whole, void *ctx) {
+  (void)whole;
   const RowCtx *r = ctx;
   Kernel *kn = t->kn;
-  Emit *em = kn->em;
-  Context *c = em->c;
+  Context *c = kn->em->c;
   const Contraction *con = kn->con;
-  const Expr *v = expr_broadcast(c, con->st->init, con->lanes);
-  if (kn->kb) {
-    const Stage *st = partial_stage(t);
-    const Expr *off = expr_simplify(c, subst_vars(c, &em->fixed, partial_offset(t, st)));
-    Lanes ln = tile_lanes(t, j, whole);
-    Vec vec;
-    vec_init(&vec, c, em->tmp, ln.var, ln.base, ln.lanes, ln.mask);
-    const Expr *old = vec_full(&vec, expr_load(c, flat_view(em->lc, st->out), &off, 1));
-    v = expr_if_then_else(c, expr_binary(c, EXPR_EQ, kn->kb->expr, i64(c, 0)), v, old);
-  }
+  const Expr *v = con->st->init, *at[] = {r->i, j};
+  const Expr *zero =
+      dtype_is_float(v->dtype) ? expr_float(c, v->dtype, 0) : expr_int(c, v->dtype, 0);
+  if (kn->kb && v != zero)
+    v = expr_if_then_else(c, expr_binary(c, EXPR_EQ, kn->kb->expr, i64(c, 0)), v, zero);
+  return stmt_store(kn->em->a, con->st->span, t->acc, at, expr_broadcast(c, v, con->lanes));
+}
+
+/* Vector j of the partial sums of earlier K blocks. */
+static const Expr *partial_sums(Tile *t, const Expr *j, bool whole) {
+  Emit *em = t->kn->em;
+  Context *c = em->c;
+  const Stage *st = partial_stage(t);
+  const Expr *off = expr_simplify(c, subst_vars(c, &em->fixed, partial_offset(t, st)));
+  Lanes ln = tile_lanes(t, j, whole);
+  Vec vec;
+  vec_init(&vec, c, em->tmp, ln.var, ln.base, ln.lanes, ln.mask);
+  return vec_full(&vec, expr_load(c, flat_view(em->lc, st->out), &off, 1));
+}
+
+/* They are asked for when the tile begins and added when its own sums are complete. */
+static Stmt *prefetch_partial(Tile *t, const Expr *j, bool whole, void *ctx) {
+  (void)whole;
+  (void)ctx;
+  Emit *em = t->kn->em;
+  Context *c = em->c;
+  const Stage *st = partial_stage(t);
+  const Contraction *con = t->kn->con;
+  emit_bind(em, con->n.var, simp_add(c, t->col, expr_mul(c, j, i64(c, con->lanes))));
+  const Expr *at = expr_simplify(c, subst_vars(c, &em->fixed, partial_offset(t, st)));
+  emit_bind(em, con->n.var, con->n.var->expr);
+  const Expr *load = expr_load(c, flat_view(em->lc, st->out), &at, 1);
+  const Expr *address = expr_call(c, INTRIN_address_of, DT_HANDLE, &load, 1);
+  return stmt_eval(em->a, con->st->span, expr_call(c, INTRIN_prefetch, DT_UNKNOWN, &address, 1));
+}
+
+static Stmt *add_partial(Tile *t, const Expr *j, bool whole, void *ctx) {
+  const RowCtx *r = ctx;
+  Emit *em = t->kn->em;
   const Expr *at[] = {r->i, j};
-  return stmt_store(em->a, con->st->span, t->acc, at, v);
+  const Expr *sum = expr_add(em->c, partial_sums(t, j, whole), expr_load(em->c, t->acc, at, 2));
+  return stmt_store(em->a, t->kn->con->st->span, t->acc, at, sum);
 }
 
 static Stmt *store_partial(Tile *t, const Expr *j, bool whole, void *ctx) {
@@ -669,9 +699,16 @@ static Stmt *emit_tile(Tile *t) {
   t->from = 0;
   t->to = t->height;
   bind_bounds(t, &out);
+  const Expr *later = kn->kb ? expr_binary(em->c, EXPR_GT, kn->kb->expr, i64(em->c, 0)) : NULL;
+  if (later)
+    vec_push(em->tmp, &out,
+             stmt_if(em->a, con->st->span, later, each_row(t, prefetch_partial, false), NULL));
   WindowTile part = {t->row, t->first, t->height, t->nv, t->vector};
   Stmt *loops = con->windows ? windows_steps(em, con, t->acc, &part) : k_loops(t, 0);
   if (loops) vec_push(em->tmp, &out, loops);
+  if (later)
+    vec_push(em->tmp, &out,
+             stmt_if(em->a, con->st->span, later, each_row(t, add_partial, false), NULL));
   Stmt *finish = emit_epilogue(t);
   if (kn->kb && em->g->n > 1)
     finish = stmt_if(em->a, con->st->span, kn->last_kb, finish, each_row(t, store_partial, true));
@@ -693,7 +730,7 @@ typedef struct {
 static uint32_t block_rows(const Kernel *kn) {
   int64_t k = 512, rows;
   expr_const_int(kn->em->c, kn->con->ktotal, &k);
-  if (kn->kb && k > 768) k = 768;
+  if (kn->kb && k > K_BLOCK) k = K_BLOCK;
   rows = kn->em->s->v->l2_bytes / 2 / ((k > 0 ? k : 1) * (int64_t)dtype_bytes(kn->con->d));
   return rows < BLOCK_ROWS ? BLOCK_ROWS : rows > 2 * BLOCK_ROWS ? 2 * BLOCK_ROWS : (uint32_t)rows;
 }
