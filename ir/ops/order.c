@@ -100,6 +100,17 @@ static AxisOrder order_without(const AxisOrder *o, uint32_t gone) {
   return r;
 }
 
+/* The order of a result of this rank that has new axes (bits): they stand where they do in the
+ * program, the others fill the rest in their order. */
+static AxisOrder order_with(const AxisOrder *o, uint32_t fresh, uint32_t rank) {
+  AxisOrder r = {.n = rank};
+  uint32_t old[ORDER_MAX] = {0}, k = 0;
+  for (uint32_t i = 0; i < rank; i++)
+    if (!(fresh >> i & 1)) old[k++] = i;
+  for (uint32_t i = k = 0; i < rank; i++) r.at[i] = (uint8_t)(fresh >> i & 1 ? i : old[o->at[k++]]);
+  return r;
+}
+
 /* ---- elementwise ---- */
 
 static bool all_ones(const SInfo *s) {
@@ -180,16 +191,70 @@ bool layout_reduce(LayoutCtx *lc, const Node *n) {
   return true;
 }
 
-/* The first field that was turned decides. */
-bool layout_concat(LayoutCtx *lc, const Node *n) {
-  const SInfo *s = node_in(n, 0)->sinfo;
+/* A tuple's fields all want the order of the first that was turned; NULL when none was. */
+static const AxisOrder *fields_alike(LayoutCtx *lc, const SInfo *s) {
   const AxisOrder *o = NULL;
-  if (s->kind != SINFO_TUPLE) return false;
-  for (uint32_t i = 0; i < s->n && !o; i++)
+  for (uint32_t i = 0; s->kind == SINFO_TUPLE && i < s->n && !o; i++)
     if (!order_is_plain(&lc->in[0][i])) o = &lc->in[0][i];
+  for (uint32_t i = 0; o && i < s->n; i++) lc->want[0][i] = *o;
+  return o;
+}
+
+bool layout_concat(LayoutCtx *lc, const Node *n) {
+  const AxisOrder *o = fields_alike(lc, node_in(n, 0)->sinfo);
   if (!o || !move_attr(lc, n, "axis", o, rank_of(n->sinfo))) return false;
-  for (uint32_t i = 0; i < s->n; i++) lc->want[0][i] = *o;
   *lc->out = *o;
+  return true;
+}
+
+bool layout_stack(LayoutCtx *lc, const Node *n) {
+  const AxisOrder *o = fields_alike(lc, node_in(n, 0)->sinfo);
+  int32_t rank = rank_of(n->sinfo);
+  OptInt axis = *(OptInt *)attr_named(lc, n, "axis", NULL);
+  if (!o || rank != (int32_t)o->n + 1) return false;
+  *lc->out = order_with(o, 1u << from_front(axis.has ? axis.v : 0, rank), (uint32_t)rank);
+  return true;
+}
+
+/* One index takes the axis away, a row of them keeps it. */
+bool layout_take(LayoutCtx *lc, const Node *n) {
+  const AxisOrder *o = lc->in[0];
+  int32_t rank = rank_of(node_in(n, 0)->sinfo), left = rank_of(n->sinfo);
+  OptInt axis = *(OptInt *)attr_named(lc, n, "axis", NULL);
+  if (rank < 0 || (left != rank && left != rank - 1) || !move_attr(lc, n, "axis", o, rank))
+    return false;
+  *lc->want[0] = *o;
+  *lc->out = left == rank ? *o : order_without(o, 1u << from_front(axis.v, rank));
+  return true;
+}
+
+/* The axes are an operand: a tuple of numbers. */
+bool layout_strided_slice(LayoutCtx *lc, const Node *n) {
+  const AxisOrder *o = lc->in[0];
+  const Node *axes = node_in(n, 1);
+  if (axes->op != OP_TUPLE) return false;
+  Node **in = ARENA_ARRAY(lc->arena, Node *, axes->nin + 1);
+  for (uint32_t i = 0; i < axes->nin; i++) {
+    const Node *a = node_in(axes, i);
+    if (a->op != OP_PRIM_VALUE || a->expr->kind != EXPR_INT) return false;
+    int64_t at = moved_axis(o, a->expr->i, (int32_t)o->n);
+    in[i] = node_prim(n->func, expr_int(func_ctx(n->func), a->expr->dtype, at), a->span);
+  }
+  lc->instead[1] = node_tuple(n->func, in, axes->nin, axes->span);
+  *lc->want[0] = *lc->out = *o;
+  return true;
+}
+
+/* Counts are given for the last axes; more of them than the rank make new axes. */
+bool layout_tile(LayoutCtx *lc, const Node *n) {
+  const AxisOrder *o = lc->in[0];
+  IntList *repeats = attr_named(lc, n, "repeats", NULL);
+  int32_t first = (int32_t)o->n - repeats->n;
+  if (first < 0) return false;
+  int64_t *at = ARENA_ARRAY(lc->arena, int64_t, o->n + 1);
+  for (uint32_t i = 0; i < o->n; i++) at[i] = o->at[i] < first ? 1 : repeats->at[o->at[i] - first];
+  *repeats = (IntList){(int32_t)o->n, at};
+  *lc->want[0] = *lc->out = *o;
   return true;
 }
 
@@ -218,21 +283,14 @@ bool layout_permute_dims(LayoutCtx *lc, const Node *n) {
   return true;
 }
 
-/* New axes stay at their places in the result, the others fill the rest in their order. */
 bool layout_expand_dims(LayoutCtx *lc, const Node *n) {
-  const AxisOrder *o = lc->in[0];
   IntList axes = *(IntList *)attr_named(lc, n, "axis", NULL);
   int32_t rank = rank_of(n->sinfo);
-  uint32_t fresh = 0, old[ORDER_MAX] = {0}, k = 0;
-  if (rank != (int32_t)o->n + axes.n) return false;
+  uint32_t fresh = 0;
+  if (rank != (int32_t)lc->in[0]->n + axes.n) return false;
   for (int32_t i = 0; i < axes.n; i++) fresh |= 1u << from_front(axes.at[i], rank);
-  for (uint32_t i = 0; i < (uint32_t)rank; i++)
-    if (!(fresh & 1u << i)) old[k++] = i;
-  k = 0;
-  for (uint32_t i = 0; i < (uint32_t)rank; i++)
-    lc->out->at[i] = (uint8_t)(fresh & 1u << i ? i : old[o->at[k++]]);
-  lc->out->n = (uint32_t)rank;
-  *lc->want[0] = *o;
+  *lc->want[0] = *lc->in[0];
+  *lc->out = order_with(lc->in[0], fresh, (uint32_t)rank);
   return true;
 }
 

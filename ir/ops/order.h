@@ -24,6 +24,7 @@ typedef struct LayoutCtx {
   const AxisOrder **in;       /* of each operand: its order; of a tuple: that of each field */
   AxisOrder **want;           /* the same, at first all as in the program. One of more axes than */
                               /* the operand has asks for dims of 1 in front, then the order */
+  Node **instead;             /* operands that name axes may be replaced; NULL: they stay */
   AxisOrder *out;             /* of the result or of each of its fields */
   uint32_t nout;
   void *attrs; /* a copy, to be changed; NULL when the operator has none */

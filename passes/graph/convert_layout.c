@@ -261,9 +261,11 @@ static void convert_node(Convert *x, Node *n) {
     LayoutCtx lc = {.out = out};
     lc.in = ARENA_ARRAY(x->pc->scratch, const AxisOrder *, n->nin + 1);
     lc.want = ARENA_ARRAY(x->pc->scratch, AxisOrder *, n->nin + 1);
+    lc.instead = ARENA_ARRAY(x->pc->scratch, Node *, n->nin + 1);
     bool asked = ask(x, n, &lc);
     for (uint32_t i = 0; i < n->nin; i++) {
       Node *d = turn(x, n, node_in(n, i), asked ? lc.want[i] : NULL);
+      if (asked && lc.instead[i]) d = lc.instead[i];
       if (d != node_in(n, i)) node_set_in(n, i, d);
     }
     if (asked) n->attrs = lc.attrs;
