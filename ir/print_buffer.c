@@ -92,8 +92,8 @@ void print_alloc(Printer *p, const char *func, const Buffer *b, const Attr *anno
   text_puts(p->t, ")\n");
 }
 
-/* In a schedulable function T.alloc_buffer may be a block's, T.alloc_local and T.alloc_shared are
- * statements. */
+/* In a schedulable function T.alloc_buffer outside of a block's loops is the block's, T.alloc_local
+ * and T.alloc_shared are statements. */
 void print_alloc_stmt(Printer *p, const Stmt *s, int indent) {
   const Buffer *b = s->alloc.buf;
   bool local = strcmp(b->scope, "local") == 0, shared = strcmp(b->scope, "shared") == 0;

@@ -19,7 +19,8 @@ typedef struct LoopState {
   PrimFunc *f;
   BlockState *block;
   Map loops;       /* loop Var -> Range */
-  bool has_blocks; /* T.alloc_buffer is then a block's, as in the earlier dialect */
+  bool has_blocks; /* T.alloc_buffer outside of a block's loops is then the block's, as in the
+                      earlier dialect */
   Map threads;     /* Var of T.env_thread -> its tag */
   Map assigned;    /* name -> how often the text assigns it, as pointer-sized numbers */
   uint32_t depth;  /* of loops that break and continue can leave */

@@ -373,7 +373,7 @@ Stmt *loop_read_buffer(Sema *s, const Tree *target, const Tree *call, const char
   if (!b) return NULL;
   Span span = tree_span(s, target);
   bool in_block = strcmp(name, "sblock_alloc_buffer") == 0 ||
-                  (strcmp(name, "alloc_buffer") == 0 && l->has_blocks);
+                  (strcmp(name, "alloc_buffer") == 0 && l->has_blocks && !l->depth);
   if (local || shared) { /* a statement, in a function with blocks too */
     b->scope = b->data->ptr_scope = local ? "local" : "shared";
     name = "alloc_buffer";
