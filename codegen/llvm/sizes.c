@@ -44,9 +44,9 @@ LLVMValueRef dim_checked(Fn *fn, const Dim *d, LLVMValueRef *bad) {
       const DimAtom *a = t->atoms[k];
       LLVMValueRef v;
       if (is_product(a)) { /* one whose coefficients don't fit */
-        v = with_overflow(fn, "llvm.smul.with.overflow",
-                          dim_checked(fn, expr_dim(fn->c, a->expr->arg[0]), bad),
-                          dim_checked(fn, expr_dim(fn->c, a->expr->arg[1]), bad), bad);
+        LLVMValueRef x = dim_checked(fn, expr_dim(fn->c, a->expr->arg[0]), bad);
+        LLVMValueRef y = dim_checked(fn, expr_dim(fn->c, a->expr->arg[1]), bad);
+        v = with_overflow(fn, "llvm.smul.with.overflow", x, y, bad);
       } else if (a->kind == ATOM_VAR || a->kind == ATOM_OPAQUE) {
         const Dim *one = a->kind == ATOM_VAR ? dim_var(fn->c, a->var) : expr_dim(fn->c, a->expr);
         v = dim_value(fn, one);

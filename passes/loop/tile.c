@@ -1,0 +1,375 @@
+/* Register-tiled kernels of contractions.
+ *
+ *   acc[i, j] = 0
+ *   for k: b[j] = B[k, column + j]; a = A[row + i, k] in all lanes; acc[i, j] += a * b[j]
+ *   epilogue on acc[i, j], stored once
+ *
+ * A tile is `height` rows of `nv` vectors; its accumulators are registers (a local buffer whose
+ * indices are constant once the loops over i and j are unrolled). The loop over k takes four steps
+ * at a time. The last columns are stored under a mask; rows that don't exist read the last row that
+ * does and store nothing.
+ */
+#include "passes/loop/tile.h"
+
+#define UNROLL_K 4
+#define UNROLL_ALL 12 /* steps of inner k axes that are unrolled whole */
+
+Buffer *local_vectors(Emit *em, const char *name, DType d, uint32_t n0, uint32_t n1, StmtVec *out) {
+  const Expr **shape = ARENA_ARRAY(em->c->arena, const Expr *, 2);
+  shape[0] = i64(em->c, n0);
+  shape[1] = i64(em->c, n1);
+  Buffer *b = buffer_create(em->c, name, d, shape, n1 ? 2 : 1, "local");
+  vec_push(em->tmp, out, stmt_alloc(em->a, em->g->stages[0]->span, b));
+  return b;
+}
+
+Lanes tile_lanes(const Tile *t, const Expr *j, bool whole) {
+  const Contraction *con = t->kn->con;
+  Context *c = t->kn->em->c;
+  Lanes ln = {con->n.var, NULL, con->lanes, NULL};
+  ln.base = simp_add(c, t->col, expr_mul(c, j, i64(c, con->lanes)));
+  if (t->masked && !whole) ln.mask = lane_mask(c, ln.base, con->n.extent, con->lanes);
+  return ln;
+}
+
+static const Expr *tile_row(const Tile *t, const Expr *i) {
+  Context *c = t->kn->em->c;
+  const Expr *row = simp_add(c, t->row, i);
+  if (!t->guard) return row;
+  return expr_min(c, row, expr_simplify(c, expr_sub(c, t->kn->con->m.extent, i64(c, 1))));
+}
+
+static Stmt *unrolled(Emit *em, Var *v, uint32_t n, Stmt *body) {
+  return loop_of(em->lc, em->g->stages[0]->span, v, i64(em->c, n), FOR_UNROLL, body);
+}
+
+/* A loop over rows or vectors of the tile. */
+static Stmt *tile_loop(const Tile *t, Var *v, uint32_t n, Stmt *body) {
+  Emit *em = t->kn->em;
+  return loop_of(em->lc, em->g->stages[0]->span, v, i64(em->c, n),
+                 t->rolled ? FOR_SERIAL : FOR_UNROLL, body);
+}
+
+Stmt *each_vector(Tile *t, VectorFn fn, void *ctx) {
+  Emit *em = t->kn->em;
+  StmtVec out = {0};
+  uint32_t whole = t->masked ? t->full : t->nv;
+  if (whole > t->nv) whole = t->nv;
+  uint32_t from[3] = {0, whole, t->nv};
+  for (int p = 0; p < 2; p++) {
+    uint32_t n = from[p + 1] - from[p];
+    if (!n) continue;
+    Var *j = loop_var(em->c, "j");
+    const Expr *je = simp_add(em->c, j->expr, i64(em->c, from[p]));
+    vec_push(em->tmp, &out, tile_loop(t, j, n, fn(t, je, p == 0, ctx)));
+  }
+  return seq_of(em->a, &out);
+}
+
+Stmt *each_row(Tile *t, VectorFn fn, bool skip) {
+  Emit *em = t->kn->em;
+  Context *c = em->c;
+  const Contraction *con = t->kn->con;
+  Var *i = loop_var(c, "i");
+  const Expr *row = NULL;
+  if (con->m.var) {
+    row = tile_row(t, i->expr);
+    if (skip && t->guard) row = simp_add(c, t->row, i->expr);
+    emit_bind(em, con->m.var, row);
+  }
+  RowCtx rc = {i->expr, NULL};
+  Stmt *body = each_vector(t, fn, &rc);
+  if (skip && t->guard && row)
+    body = stmt_if(em->a, con->st->span, expr_binary(c, EXPR_LT, row, con->m.extent), body, NULL);
+  return tile_loop(t, i, t->height, body);
+}
+
+/* B at the k that is bound, vector j. */
+static const Expr *b_vector(Tile *t, const Expr *j, bool whole) {
+  Kernel *kn = t->kn;
+  const Contraction *con = kn->con;
+  Emit *em = kn->em;
+  Context *c = em->c;
+  DType wide = dtype_lanes(con->d, con->lanes);
+  if (!kn->src.panels) {
+    Lanes ln = tile_lanes(t, j, whole);
+    return emit_value(em, &ln, emit_prepare(em, con->b));
+  }
+  const Expr *k = i64(c, 0);
+  for (uint32_t i = 0; i < con->nk; i++)
+    k = expr_add(c, expr_mul(c, k, con->k[i].extent), con->k[i].var->expr);
+  k = subst_vars(c, &em->fixed, k);
+  uint32_t w = kn->src.width, tile = t->nv * con->lanes;
+  const Expr *panel, *lane;
+  const Expr *jl = expr_mul(c, j, i64(c, con->lanes));
+  if (t->align % w == 0 ? tile <= w : w % t->align == 0 && tile <= t->align) { /* within a panel */
+    panel = expr_floordiv(c, t->col, i64(c, w));
+    lane = expr_add(c, expr_floormod(c, t->col, i64(c, w)), jl);
+  } else {
+    if (t->align % w == 0) { /* it covers several: constant after unrolling */
+      panel = expr_add(c, expr_floordiv(c, t->col, i64(c, w)), expr_floordiv(c, jl, i64(c, w)));
+      lane = expr_floormod(c, jl, i64(c, w));
+    } else { /* it begins anywhere in one */
+      const Expr *col = expr_add(c, t->col, jl);
+      panel = expr_floordiv(c, col, i64(c, w));
+      lane = expr_floormod(c, col, i64(c, w));
+    }
+    /* Vectors beyond the last panel are masked off at the end; their loads stay inside. */
+    int64_t n;
+    if (!whole && !expr_const_int(c, con->n.extent, &n)) {
+      const Expr *last = expr_sub(c, expr_ceildiv(c, con->n.extent, w), i64(c, 1));
+      panel = expr_min(c, panel, expr_simplify(c, last));
+    }
+  }
+  const Expr *row = expr_add(c, expr_mul(c, panel, con->ktotal), k);
+  const Expr *off = expr_simplify(c, expr_add(c, expr_mul(c, row, i64(c, w)), lane));
+  off = expr_ramp(c, off, i64(c, 1), con->lanes);
+  const Expr *v = expr_load(c, kn->src.panels, &off, 1);
+  return dtype_eq(v->dtype, wide) ? v : expr_cast(c, wide, v);
+}
+
+/* Vector j of columns with edges, at the steps t->k. */
+static const Expr *b_within(Tile *t, uint32_t j) {
+  const Contraction *con = t->kn->con;
+  Emit *em = t->kn->em;
+  Context *c = em->c;
+  uint32_t lanes = con->lanes, on = 0;
+  int64_t pick[64];
+  for (uint32_t l = 0; l < lanes; l++) {
+    bool inside = edges_hold(con->edges, (int64_t)j * lanes + l, t->k, con->nk);
+    pick[l] = inside ? 0 : lanes;
+    on += inside;
+  }
+  if (!on) return expr_broadcast(c, expr_lit(c, con->d, 0), lanes);
+  Lanes ln = {con->n.var, i64(c, (int64_t)j * lanes), lanes, NULL};
+  const Expr *both[] = {expr_broadcast(c, expr_bool(c, true), lanes),
+                        expr_broadcast(c, expr_bool(c, false), lanes)};
+  if (on < lanes) ln.mask = expr_shuffle(c, both, 2, pick, lanes);
+  return emit_value(em, &ln, emit_prepare(em, con->b));
+}
+
+static Stmt *load_b(Tile *t, const Expr *j, bool whole, void *ctx) {
+  (void)ctx;
+  return stmt_store(t->kn->em->a, t->kn->con->st->span, t->vb, &j, b_vector(t, j, whole));
+}
+
+/* Fewer rows than vectors: A's elements stay in registers during a step of k, B's vectors go by. */
+static bool wide_tile(const Tile *t) {
+  return !t->kn->con->b_rows && t->height > 1 && t->height < t->nv;
+}
+
+static Stmt *multiply(Tile *t, const Expr *j, bool whole, void *ctx) {
+  (void)whole;
+  const RowCtx *r = ctx;
+  Context *c = t->kn->em->c;
+  const Expr *at[] = {r->i, j};
+  const Expr *acc = expr_load(c, t->acc, at, 2);
+  const Expr *args[] = {expr_load(c, t->va, &r->a, 1), expr_load(c, t->vb, &j, 1), acc};
+  DType d = acc->dtype;
+  const Expr *v = dtype_is_float(d) ? expr_call(c, INTRIN_fma, d, args, 3)
+                                    : expr_add(c, acc, expr_mul(c, args[0], args[1]));
+  return stmt_store(t->kn->em->a, t->kn->con->st->span, t->acc, at, v);
+}
+
+/* Row i of those of the tile that have a term in this step. */
+static const Expr *row_with_term(const Tile *t, const Var *i) {
+  return simp_add(t->kn->em->c, i->expr, i64(t->kn->em->c, t->from));
+}
+
+/* A's element of row i in all lanes of va[at]. */
+static Stmt *load_a(Tile *t, const Expr *i, const Expr *at) {
+  Emit *em = t->kn->em;
+  const Contraction *con = t->kn->con;
+  if (con->m.var) emit_bind(em, con->m.var, tile_row(t, i));
+  const Expr *a = emit_prepare(em, con->a);
+  return stmt_store(em->a, con->st->span, t->va, &at, expr_broadcast(em->c, a, con->lanes));
+}
+
+/* Vector j of B against all rows of A, which are in registers. */
+static Stmt *multiply_column(Tile *t, const Expr *j, bool whole, void *ctx) {
+  (void)ctx;
+  Emit *em = t->kn->em;
+  Var *i = loop_var(em->c, "i");
+  StmtVec out = {0};
+  RowCtx rc = {row_with_term(t, i), i->expr};
+  vec_push(em->tmp, &out, load_b(t, j, whole, NULL));
+  vec_push(em->tmp, &out, unrolled(em, i, t->to - t->from, multiply(t, j, whole, &rc)));
+  return seq_of(em->a, &out);
+}
+
+/* One step of k (all k axes are bound). The shorter side of the tile stays in registers. */
+static Stmt *k_step(Tile *t) {
+  Kernel *kn = t->kn;
+  Emit *em = kn->em;
+  Context *c = em->c;
+  const Contraction *con = kn->con;
+  StmtVec out = {0}, row = {0};
+  /* Neighbouring windows share elements: kept from one step to the next they would all be spilled,
+   * a load from the first level of cache costs nothing. */
+  if (con->nk > 1 && !con->b_rows && !con->edges)
+    vec_push(em->tmp, &out,
+             stmt_eval(em->a, con->st->span, expr_call(c, INTRIN_fence, DT_UNKNOWN, NULL, 0)));
+  Var *i = loop_var(c, "i");
+  if (wide_tile(t)) {
+    Stmt *load = load_a(t, row_with_term(t, i), i->expr);
+    vec_push(em->tmp, &out, unrolled(em, i, t->to - t->from, load));
+    vec_push(em->tmp, &out, each_vector(t, multiply_column, NULL));
+    return seq_of(em->a, &out);
+  }
+  RowCtx rc = {row_with_term(t, i), i64(c, 0)};
+  for (uint32_t j = 0; con->edges && j < t->nv; j++) {
+    const Expr *at = i64(c, j);
+    vec_push(em->tmp, &out, stmt_store(em->a, con->st->span, t->vb, &at, b_within(t, j)));
+  }
+  if (!con->b_rows && !con->edges) vec_push(em->tmp, &out, each_vector(t, load_b, NULL));
+  vec_push(em->tmp, con->b_rows ? &out : &row, load_a(t, rc.i, rc.a));
+  if (con->b_rows) vec_push(em->tmp, &row, each_vector(t, load_b, NULL));
+  vec_push(em->tmp, &row, each_vector(t, multiply, &rc));
+  vec_push(em->tmp, &out, unrolled(em, i, t->to - t->from, seq_of(em->a, &row)));
+  return seq_of(em->a, &out);
+}
+
+static Stmt *k_loops(Tile *t, uint32_t x);
+
+/* Steps of k axis x one by one, each with the rows that have a term there. */
+static Stmt *k_by_rows(Tile *t, uint32_t x, const Bound *b) {
+  Emit *em = t->kn->em;
+  const Axis *k = &t->kn->con->k[x];
+  uint32_t from = t->from, to = t->to;
+  int64_t n = 0;
+  StmtVec out = {0};
+  expr_const_int(em->c, k->extent, &n);
+  for (int64_t v = 0; v < n; v++) {
+    int64_t lo = t->first + from, hi = t->first + to;
+    bound_rows(b, v, &lo, &hi);
+    if (lo >= hi) continue;
+    t->from = (uint32_t)(lo - t->first);
+    t->to = (uint32_t)(hi - t->first);
+    emit_bind(em, k->var, i64(em->c, v));
+    Stmt *step = k_loops(t, x + 1);
+    if (step) vec_push(em->tmp, &out, step);
+    t->from = from;
+    t->to = to;
+  }
+  return out.n ? seq_of(em->a, &out) : NULL;
+}
+
+/* The steps of k axis x that the row around has. */
+static Stmt *k_within(Tile *t, uint32_t x, const Bound *b) {
+  Emit *em = t->kn->em;
+  const Contraction *con = t->kn->con;
+  uint32_t i = (uint32_t)(b - con->bounds);
+  Var *v = loop_var(em->c, "k");
+  emit_bind(em, con->k[x].var, simp_add(em->c, t->k_first[i], v->expr));
+  Stmt *body = k_loops(t, x + 1);
+  return body ? loop_of(em->lc, con->st->span, v, t->k_count[i], FOR_SERIAL, body) : NULL;
+}
+
+/* Steps of k axis x one by one. */
+static Stmt *k_each(Tile *t, uint32_t x) {
+  Emit *em = t->kn->em;
+  const Axis *k = &t->kn->con->k[x];
+  int64_t n = 0;
+  StmtVec out = {0};
+  expr_const_int(em->c, k->extent, &n);
+  for (t->k[x] = 0; t->k[x] < n; t->k[x]++) {
+    emit_bind(em, k->var, i64(em->c, t->k[x]));
+    vec_push(em->tmp, &out, k_loops(t, x + 1));
+  }
+  return out.n ? seq_of(em->a, &out) : NULL;
+}
+
+/* Names for the bounds of those loops. */
+static void bind_bounds(Tile *t, StmtVec *out) {
+  Emit *em = t->kn->em;
+  const Contraction *con = t->kn->con;
+  for (uint32_t i = 0; i < con->nbounds; i++) {
+    const Bound *b = &con->bounds[i];
+    if (b->tiled) continue;
+    const Expr *row = subst_vars(em->c, &em->fixed, b->row->expr), *first, *count;
+    bound_steps(em->c, b, row, con->k[b->k].extent, &first, &count);
+    Var *f = loop_var(em->c, "first"), *n = loop_var(em->c, "count");
+    vec_push(em->tmp, out, stmt_let(em->a, con->st->span, f, first));
+    vec_push(em->tmp, out, stmt_let(em->a, con->st->span, n, count));
+    t->k_first[i] = f->expr;
+    t->k_count[i] = n->expr;
+  }
+}
+
+/* Loops over k axes [x, nk). */
+static Stmt *k_loops(Tile *t, uint32_t x) {
+  Kernel *kn = t->kn;
+  Emit *em = kn->em;
+  Context *c = em->c;
+  const Contraction *con = kn->con;
+  Span sp = con->st->span;
+  if (x == con->nk) return k_step(t);
+  if (con->edges) return k_each(t, x);
+  const Bound *b = bound_of(con, x);
+  if (b && b->tiled && t->first >= 0) return k_by_rows(t, x, b);
+  if (b && !b->tiled) return k_within(t, x, b);
+  const Axis *k = &con->k[x];
+  int64_t steps = 1, e;
+  for (uint32_t i = x; i < con->nk; i++)
+    steps =
+        expr_const_int(c, con->k[i].extent, &e) && steps <= UNROLL_ALL ? steps * e : UNROLL_ALL + 1;
+  Var *v = loop_var(c, "k");
+  if (steps <= UNROLL_ALL) {
+    emit_bind(em, k->var, v->expr);
+    Stmt *body = k_loops(t, x + 1);
+    return loop_of(em->lc, sp, v, k->extent, FOR_UNROLL, body);
+  }
+  if (x + 1 < con->nk) {
+    StmtVec body = {0};
+    if (x == 0) prefetch_next(t, v->expr, k->extent, &body);
+    emit_bind(em, k->var, v->expr);
+    Stmt *inner = k_loops(t, x + 1);
+    if (inner) vec_push(em->tmp, &body, inner);
+    return body.n ? loop_of(em->lc, sp, v, k->extent, FOR_SERIAL, seq_of(em->a, &body)) : NULL;
+  }
+  const Expr *begin = kn->kb ? kn->k_begin : i64(c, 0);
+  const Expr *length = kn->kb ? expr_sub(c, kn->k_end, kn->k_begin) : k->extent;
+  const Expr *four = i64(c, UNROLL_K);
+  const Expr *count = expr_simplify(c, expr_floordiv(c, length, four));
+  StmtVec out = {0};
+  Var *u = loop_var(c, "ku");
+  const Expr *at = expr_add(c, expr_add(c, begin, expr_mul(c, v->expr, four)), u->expr);
+  emit_bind(em, k->var, expr_simplify(c, at));
+  Stmt *body = k_step(t);
+  body = loop_of(em->lc, sp, u, four, FOR_UNROLL, body);
+  StmtVec both = {0};
+  const Expr *all = expr_simplify(c, expr_floordiv(c, kn->kb ? kn->k_block : con->ktotal, four));
+  prefetch_next(t, v->expr, all, &both);
+  if (body) vec_push(em->tmp, &both, body);
+  Stmt *main = loop_of(em->lc, sp, v, count, FOR_SERIAL, seq_of(em->a, &both));
+  if (main) vec_push(em->tmp, &out, main);
+  const Expr *rest = expr_simplify(c, expr_sub(c, length, expr_mul(c, count, four)));
+  if (!expr_is_int(rest, 0)) {
+    Var *r = loop_var(c, "kr");
+    at = expr_add(c, expr_add(c, begin, expr_mul(c, count, four)), r->expr);
+    emit_bind(em, k->var, expr_simplify(c, at));
+    Stmt *tail = loop_of(em->lc, sp, r, rest, FOR_SERIAL, k_step(t));
+    if (tail) vec_push(em->tmp, &out, tail);
+  }
+  return out.n ? seq_of(em->a, &out) : NULL;
+}
+
+Stmt *emit_tile(Tile *t) {
+  Emit *em = t->kn->em;
+  const Contraction *con = t->kn->con;
+  StmtVec out = {0};
+  DType wide = dtype_lanes(con->d, con->lanes);
+  emit_bind(em, con->n.var, con->n.var->expr);
+  t->acc = local_vectors(em, "acc", wide, t->height, t->nv, &out);
+  t->va = local_vectors(em, "va", wide, wide_tile(t) ? t->height : 1, 0, &out);
+  t->vb = local_vectors(em, "vb", wide, t->nv, 0, &out);
+  vec_push(em->tmp, &out, sums_begin(t));
+  t->from = 0;
+  t->to = t->height;
+  bind_bounds(t, &out);
+  WindowTile part = {t->row, t->first, t->height, t->nv, t->vector};
+  Stmt *loops = con->windows ? windows_steps(em, con, t->acc, &part) : k_loops(t, 0);
+  if (loops) vec_push(em->tmp, &out, loops);
+  vec_push(em->tmp, &out, sums_end(t));
+  return seq_of(em->a, &out);
+}
