@@ -373,14 +373,3 @@ Proof prove_eq(Context *c, const Facts *f, const Dim *a, const Dim *b) {
   if (below && le && nonneg(c, f, below, PROVE_DEPTH)) return PROOF_NO;
   return PROOF_UNKNOWN;
 }
-
-Proof prove_divisible(Context *c, const Facts *f, const Dim *a, int64_t by) {
-  if (by == 0) return PROOF_UNKNOWN;
-  if (by == 1 || by == -1) return PROOF_YES;
-  if (by == INT64_MIN) return a->n == 0 && a->konst == 0 ? PROOF_YES : PROOF_UNKNOWN;
-  if (by < 0) by = -by;
-  a = apply_equal(c, f, a);
-  for (uint32_t i = 0; i < a->n; i++)
-    if (a->terms[i].coef % by) return PROOF_UNKNOWN;
-  return a->konst % by == 0 ? PROOF_YES : PROOF_NO;
-}

@@ -22,7 +22,6 @@ void facts_equal(Facts *f, const Dim *a, const Dim *b);
 Proof prove_eq(Context *c, const Facts *f, const Dim *a, const Dim *b);
 Proof prove_le(Context *c, const Facts *f, const Dim *a, const Dim *b);
 Proof prove_lt(Context *c, const Facts *f, const Dim *a, const Dim *b);
-Proof prove_divisible(Context *c, const Facts *f, const Dim *a, int64_t by);
 /* Sound bounds (saturating): every value d can take lies in [*lo, *hi]. */
 void dim_bounds(Context *c, const Facts *f, const Dim *d, int64_t *lo, int64_t *hi);
 /* Same on expressions: pointer-equal, or equal Dims. */

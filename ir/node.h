@@ -184,8 +184,8 @@ static inline bool node_has_uses(const Node *n) {
 }
 uint32_t node_count_uses(const Node *n);
 
-/* How many of the last operands of a call in destination-passing form (after CallTIRRewrite) are its
- * results: fresh memory that nothing before the call has touched. */
+/* How many of the last operands of a call in destination-passing form (after CallTIRRewrite) are
+ * its results: fresh memory that nothing before the call has touched. */
 uint32_t call_fresh_outputs(const Node *call);
 
 /* ---- traversal ---- */

@@ -37,7 +37,3 @@ bool weights_is_mapped(const Weights *w, const TensorData *t) {
   uintptr_t at = (uintptr_t)t->data, begin = (uintptr_t)w->mapped;
   return w->mapped && at >= begin && at - begin < w->mapped_size;
 }
-
-const TensorData *weights_find(const Weights *w, const char *name) {
-  return strmap_get(&w->index, name);
-}

@@ -30,7 +30,5 @@ bool npz_parse(Arena *a, const char *path, const void *bytes, uint64_t size, Wei
                const char **error);
 /* Does the tensor's data lie in the mapped file? */
 bool weights_is_mapped(const Weights *w, const TensorData *t);
-/* NULL when there is none of that name. */
-const TensorData *weights_find(const Weights *w, const char *name);
 
 #endif

@@ -1,6 +1,6 @@
 /* Running sums and searches in sorted vectors. A scan is sequential along its axis, in loops in the
- * order of memory, the outermost of which runs in parallel unless it is the axis; without an axis it
- * is one of the flattened tensor. float16 and bfloat16 run in float32. */
+ * order of memory, the outermost of which runs in parallel unless it is the axis; without an axis
+ * it is one of the flattened tensor. float16 and bfloat16 run in float32. */
 #include "ir/ops/scalar.h"
 
 const SInfo *infer_scan(InferCtx *ic, Node *n) {

@@ -52,7 +52,8 @@ void func_mark_outputs(Func *f);
 /* call_tir of prim_func `prim` with result type out (a tuple for several), floating. */
 Node *graph_call_tir(Func *f, const char *prim, Node *const *args, uint32_t n, const SInfo *out,
                      Span s);
-/* Adds the variables that a value of type s defines, those that stand alone in it (Var* -> Var*). */
+/* Adds the variables that a value of type s defines, those that stand alone in it (Var* -> Var*).
+ */
 void graph_shown_vars(Map *shown, const SInfo *s);
 /* Replaces symbolic variables (Var* -> const Expr*) everywhere in f, its signature included. */
 void func_subst(Func *f, const Map *vars);

@@ -107,10 +107,11 @@ static Node *inline_body(Resolve *x, Node *n, Func *f, Node **out) {
     return NULL;
   }
   if (x->specials->copies > MAX_CLOSURE_COPIES) {
-    diag_error(x->pc->c->diags, n->span,
-               "the functions passed on to '%s' make the program too large: more than %d operations "
-               "are copied",
-               f->name, MAX_CLOSURE_COPIES);
+    diag_error(
+        x->pc->c->diags, n->span,
+        "the functions passed on to '%s' make the program too large: more than %d operations "
+        "are copied",
+        f->name, MAX_CLOSURE_COPIES);
     x->ok = false;
     return NULL;
   }

@@ -94,7 +94,7 @@ def index(g):
         yield "strided_slice", f"R.strided_slice({{x}}, (0,), ({b},), ({e},), ({s},))", {"x": x}, g.t(v[b:e:s]), 0, nm
     t = {"x": ("n", "m"), "i": ("k",)}
     far = np.int64([-2, 0, 7, 100])
-    yield "take", "R.take({x}, {i}, axis=0)", {"x": x, "i": far}, g.t(v[[0, 0, 5, 5]]), 0, t
+    yield "take", "R.take({x}, {i}, axis=0)", {"x": x, "i": far}, g.t(v[np.clip(np.where(far < 0, far + 6, far), 0, 5)]), 0, t
     yield "take", 'R.take({x}, {i}, axis=-1, mode="wrap")', {"x": x, "i": far}, g.t(v[:, far % 5]), 0, t
     if g.dtype in FLOATS:
         w = v[[0, 0, 5, 5]].astype("float64")

@@ -300,11 +300,8 @@ static void test_pow(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_baseline),
-      cmocka_unit_test(test_avx2),
-      cmocka_unit_test(test_native),
-      cmocka_unit_test(test_float64),
-      cmocka_unit_test(test_pow),
+      cmocka_unit_test(test_baseline), cmocka_unit_test(test_avx2), cmocka_unit_test(test_native),
+      cmocka_unit_test(test_float64),  cmocka_unit_test(test_pow),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

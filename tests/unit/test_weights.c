@@ -158,9 +158,9 @@ static void test_npy_write(void **state) {
   assert_true(weights_read(arena, path, &w, &error));
   assert_int_equal(w.n, 2);
   assert_string_equal(w.tensors[0].name, "x");
-  assert_memory_equal(weights_find(&w, "x")->data, x, sizeof x);
-  assert_true(dtype_eq(weights_find(&w, "y")->dtype, DT_BF16));
-  assert_null(weights_find(&w, "z"));
+  assert_memory_equal(((const TensorData *)strmap_get(&w.index, "x"))->data, x, sizeof x);
+  assert_true(dtype_eq(((const TensorData *)strmap_get(&w.index, "y"))->dtype, DT_BF16));
+  assert_null(strmap_get(&w.index, "z"));
   assert_true(npz_write(arena, path, two, 0, &error));
   assert_true(weights_read(arena, path, &w, &error));
   assert_int_equal(w.n, 0);
@@ -208,15 +208,15 @@ static void test_safetensors_good(void **state) {
   const char *error = NULL;
   assert_true(safetensors_parse(arena, "f.st", file, n, &w, &error));
   assert_int_equal(w.n, 3);
-  const TensorData *t = weights_find(&w, "b");
+  const TensorData *t = strmap_get(&w.index, "b");
   assert_true(dtype_eq(t->dtype, DT_F32));
   assert_int_equal((uintptr_t)t->data % 4, 0);
   assert_memory_equal(t->data, b, sizeof b);
-  t = weights_find(&w, "a");
+  t = strmap_get(&w.index, "a");
   assert_int_equal(t->ndim, 2);
   assert_memory_equal(t->data, a, sizeof a);
-  assert_int_equal(weights_find(&w, "e")->bytes, 0);
-  assert_null(weights_find(&w, "__metadata__"));
+  assert_int_equal(((const TensorData *)strmap_get(&w.index, "e"))->bytes, 0);
+  assert_null(strmap_get(&w.index, "__metadata__"));
   for (uint64_t k = 0; k < n; k++) assert_false(safetensors_parse(arena, "f", file, k, &w, &error));
   n = make_safetensors(file, "{}", NULL, 0); /* no tensors is fine */
   assert_true(safetensors_parse(arena, "f.st", file, n, &w, &error));
