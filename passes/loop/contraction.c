@@ -11,6 +11,7 @@
  */
 #include "passes/loop/contraction.h"
 
+#define FAR_BYTES (4 << 20) /* a larger B comes from memory each time */
 #define PACK_BYTES (128 * 1024)
 #define PACK_ROWS 48       /* fewer rows don't pay for packing */
 #define PACK_ROWS_NEAR 128 /* nor these, when all of B fits into L2 */
@@ -253,10 +254,21 @@ static uint32_t tall_vectors(const Kernel *kn) {
 
 /* Multiply-adds that go by, in vectors, while tiles of `rows` rows and nv vectors do one step for
  * all `count` vectors of columns: a tile can't be quicker than the chain of its additions. */
-static int64_t step_cost(const Variant *v, uint32_t rows, uint32_t nv, int64_t count) {
-  int64_t tile = rows * nv, rest = rows * (count % nv), chains = v->fma_chains;
+static int64_t step_cost(int64_t chains, uint32_t rows, uint32_t nv, int64_t count) {
+  int64_t tile = rows * nv, rest = rows * (count % nv);
   int64_t cost = count / nv * (tile < chains ? chains : tile);
   return cost + (rest == 0 ? 0 : rest < chains ? chains : rest);
+}
+
+/* Independent chains of additions that keep the tiles busy: one row that takes B from memory waits
+ * for that anyway, and few streams of panels come faster than many. */
+static int64_t chains_needed(const Kernel *kn, uint32_t rows) {
+  const Contraction *con = kn->con;
+  int64_t n, k, chains = kn->em->s->v->fma_chains;
+  bool far = expr_const_int(kn->em->c, con->n.extent, &n) &&
+             expr_const_int(kn->em->c, con->ktotal, &k) &&
+             n > FAR_BYTES / (int64_t)dtype_bytes(con->d) / (k > 0 ? k : 1);
+  return rows == 1 && far ? chains / 2 : chains;
 }
 
 /* Vectors per tile for n segments (symbolic rows: as if one tile): enough independent chains, no
@@ -277,7 +289,7 @@ static uint32_t tile_vectors(const Kernel *kn, const RowSegment *segs, uint32_t 
     for (uint32_t k = 0; k < n; k++) {
       if (!expr_const_int(c, segs[k].count, &tiles)) tiles = 1;
       fits &= regs_of_tile(con, segs[k].height, nv) <= tile_regs(v);
-      cost += tiles * step_cost(v, segs[k].height, nv, count);
+      cost += tiles * step_cost(chains_needed(kn, segs[k].height), segs[k].height, nv, count);
     }
     if (!fits || cost >= *least) continue;
     best = nv;
