@@ -434,7 +434,8 @@ def op_cumprod(g, f):
     if x is None:
         return None
     a = g.rng.randrange(len(x.dims))
-    return g.bind(f, f"R.cumprod({{{x.name}}}, axis={a}, exclusive={g.rng.random() < 0.5})", [x.name], x.dtype, x.dims, 9, None)
+    # products wrap: integers of any size, which no float takes exactly
+    return g.bind(f, f"R.cumprod({{{x.name}}}, axis={a}, exclusive={g.rng.random() < 0.5})", [x.name], x.dtype, x.dims, 2.0**63, None)
 
 
 def op_in_place(g, f):
