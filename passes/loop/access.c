@@ -25,6 +25,30 @@ Buffer *flat_view(LoopCtx *lc, Buffer *b) {
   return f;
 }
 
+typedef struct {
+  DataFn fn;
+  void *ctx;
+} EachData;
+static bool data_of(const Expr *e, void *ctx) {
+  const EachData *k = ctx;
+  if (e->kind == EXPR_LOAD || e->kind == EXPR_BUF_DATA) k->fn(e->buf->data, k->ctx);
+  return true;
+}
+static void data_in(const Expr *e, void *ctx) {
+  expr_walk(e, data_of, ctx);
+}
+static bool data_by(const Stmt *s, void *ctx) {
+  const EachData *k = ctx;
+  stmt_exprs(s, data_in, ctx);
+  if (s->kind == STMT_STORE) k->fn(s->store.buf->data, k->ctx);
+  return true;
+}
+
+void stmt_each_data(const Stmt *s, DataFn fn, void *ctx) {
+  EachData k = {fn, ctx};
+  stmt_walk(s, data_by, &k);
+}
+
 const Dim *atom_dim(Context *c, const DimAtom *a) {
   switch (a->kind) {
   case ATOM_VAR: return dim_var(c, a->var);

@@ -289,29 +289,16 @@ static Stage *block_stage(Chain *ch, const Stage *st) {
 
 /* ---- the loops ---- */
 
-typedef struct {
-  Map data; /* data Var of every buffer that is accessed */
-} Used;
-static bool note_used(const Expr *e, void *ctx) {
-  Used *u = ctx;
-  if (e->kind == EXPR_LOAD || e->kind == EXPR_BUF_DATA) map_setp(&u->data, e->buf->data, u);
-  return true;
-}
-static void note_used_in(const Expr *e, void *ctx) {
-  expr_walk(e, note_used, ctx);
-}
-static bool note_used_by(const Stmt *st, void *ctx) {
-  Used *u = ctx;
-  stmt_exprs(st, note_used_in, u);
-  if (st->kind == STMT_STORE) map_setp(&u->data, st->store.buf->data, u);
-  return true;
+/* data Var of every buffer that is accessed */
+static void note_used(const Var *data, void *ctx) {
+  map_setp(ctx, data, ctx);
 }
 
 /* The stages of a block and the slices that they need. */
 static Stmt *emit_block(Chain *ch, const Var *block, const Expr *begin, StmtVec *prologue) {
   Sched *s = ch->s, sub = *s;
   StmtVec body = {0}, all = {0};
-  Used used;
+  Map used;
   sub.items = (ItemVec){0};
   sub.nested = true;
   sub.prologue = prologue;
@@ -333,11 +320,11 @@ static Stmt *emit_block(Chain *ch, const Var *block, const Expr *begin, StmtVec 
     vec_push(s->tmp, &sub.items, it);
   }
   items_emit(&sub, &body);
-  map_init(&used.data, s->tmp);
-  for (uint32_t i = 0; i < body.n; i++) stmt_walk(body.at[i], note_used_by, &used);
+  map_init(&used, s->tmp);
+  for (uint32_t i = 0; i < body.n; i++) stmt_each_data(body.at[i], note_used, &used);
   for (uint32_t i = 0; i < sub.local.n; i++) {
     Buffer *memory = flat_view(s->lc, sub.local.entries[i].value);
-    if (map_hasp(&used.data, memory->data))
+    if (map_hasp(&used, memory->data))
       vec_push(s->tmp, &all, stmt_alloc(s->a, memory->span, memory));
   }
   for (uint32_t i = 0; i < body.n; i++) vec_push(s->tmp, &all, body.at[i]);

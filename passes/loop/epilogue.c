@@ -23,6 +23,14 @@ static const Expr *partial_offset(Tile *t, const Stage *st) {
   return dim_expr(em->c, flat_offset(em->lc, st->out, st->oidx), DT_I64);
 }
 
+/* The element of them that rows and columns are bound to. */
+static const Expr *partial_load(Tile *t) {
+  Emit *em = t->kn->em;
+  const Stage *st = partial_stage(t);
+  const Expr *off = expr_simplify(em->c, subst_vars(em->c, &em->fixed, partial_offset(t, st)));
+  return expr_load(em->c, flat_view(em->lc, st->out), &off, 1);
+}
+
 static Stmt *init_acc(Tile *t, const Expr *j, bool whole, void *ctx) {
   (void)whole;
   const RowCtx *r = ctx;
@@ -40,13 +48,11 @@ static Stmt *init_acc(Tile *t, const Expr *j, bool whole, void *ctx) {
 /* Vector j of the partial sums of earlier K blocks. */
 static const Expr *partial_sums(Tile *t, const Expr *j, bool whole) {
   Emit *em = t->kn->em;
-  Context *c = em->c;
-  const Stage *st = partial_stage(t);
-  const Expr *off = expr_simplify(c, subst_vars(c, &em->fixed, partial_offset(t, st)));
+  const Expr *load = partial_load(t);
   Lanes ln = tile_lanes(t, j, whole);
   Vec vec;
-  vec_init(&vec, c, em->tmp, ln.var, ln.base, ln.lanes, ln.mask);
-  return vec_full(&vec, expr_load(c, flat_view(em->lc, st->out), &off, 1));
+  vec_init(&vec, em->c, em->tmp, ln.var, ln.base, ln.lanes, ln.mask);
+  return vec_full(&vec, load);
 }
 
 /* They are asked for when the tile begins and added when its own sums are complete. */
@@ -55,21 +61,19 @@ static Stmt *prefetch_partial(Tile *t, const Expr *j, bool whole, void *ctx) {
   (void)ctx;
   Emit *em = t->kn->em;
   Context *c = em->c;
-  const Stage *st = partial_stage(t);
   const Contraction *con = t->kn->con;
   emit_bind(em, con->n.var, simp_add(c, t->col, expr_mul(c, j, i64(c, con->lanes))));
-  const Expr *at = expr_simplify(c, subst_vars(c, &em->fixed, partial_offset(t, st)));
+  const Expr *load = partial_load(t);
   emit_bind(em, con->n.var, con->n.var->expr);
-  const Expr *load = expr_load(c, flat_view(em->lc, st->out), &at, 1);
-  const Expr *address = expr_call(c, INTRIN_address_of, DT_HANDLE, &load, 1);
-  return stmt_eval(em->a, con->st->span, expr_call(c, INTRIN_prefetch, DT_UNKNOWN, &address, 1));
+  return prefetch_load(t, load);
 }
 
 static Stmt *add_partial(Tile *t, const Expr *j, bool whole, void *ctx) {
   const RowCtx *r = ctx;
   Emit *em = t->kn->em;
   const Expr *at[] = {r->i, j};
-  const Expr *sum = expr_add(em->c, partial_sums(t, j, whole), expr_load(em->c, t->acc, at, 2));
+  const Expr *own = expr_load(em->c, t->acc, at, 2);
+  const Expr *sum = expr_add(em->c, partial_sums(t, j, whole), own);
   return stmt_store(em->a, t->kn->con->st->span, t->acc, at, sum);
 }
 
@@ -85,18 +89,23 @@ static Stmt *store_partial(Tile *t, const Expr *j, bool whole, void *ctx) {
   return seq_of(em->a, &out);
 }
 
+/* The contraction's result and the stages after it, for some lanes of the sums. */
+static void emit_stages(Emit *em, const Lanes *ln, const Expr *sums, StmtVec *out) {
+  Group *g = em->g;
+  for (uint32_t i = 0; i < em->temps.n; i++) ((Temp *)em->temps.entries[i].value)->value = NULL;
+  emit_result(em, g->stages[0], ln, sums, out);
+  for (uint32_t i = 1; i < g->n; i++)
+    emit_result(em, g->stages[i], ln, emit_value(em, ln, emit_prepare(em, g->stages[i]->value)),
+                out);
+}
+
 static Stmt *epilogue(Tile *t, const Expr *j, bool whole, void *ctx) {
   const RowCtx *r = ctx;
   Emit *em = t->kn->em;
-  Group *g = em->g;
   const Expr *at[] = {r->i, j};
   Lanes ln = tile_lanes(t, j, whole);
   StmtVec out = {0};
-  for (uint32_t i = 0; i < em->temps.n; i++) ((Temp *)em->temps.entries[i].value)->value = NULL;
-  emit_result(em, g->stages[0], &ln, expr_load(em->c, t->sums, at, 2), &out);
-  for (uint32_t i = 1; i < g->n; i++)
-    emit_result(em, g->stages[i], &ln, emit_value(em, &ln, emit_prepare(em, g->stages[i]->value)),
-                &out);
+  emit_stages(em, &ln, expr_load(em->c, t->sums, at, 2), &out);
   return seq_of(em->a, &out);
 }
 
@@ -145,7 +154,6 @@ static Lanes row_lanes(const Tile *t, uint32_t group) {
 static Stmt *turned_epilogue(Tile *t) {
   Emit *em = t->kn->em;
   Context *c = em->c;
-  Group *g = em->g;
   const Contraction *con = t->kn->con;
   Span sp = con->st->span;
   uint32_t lanes = con->lanes, groups = (t->height + lanes - 1) / lanes;
@@ -173,11 +181,7 @@ static Stmt *turned_epilogue(Tile *t) {
   for (uint32_t k = 0; k < groups; k++) {
     Lanes ln = row_lanes(t, k);
     const Expr *at[] = {col->expr, i64(c, k)};
-    for (uint32_t i = 0; i < em->temps.n; i++) ((Temp *)em->temps.entries[i].value)->value = NULL;
-    emit_result(em, g->stages[0], &ln, expr_load(c, turned, at, 2), &body);
-    for (uint32_t i = 1; i < g->n; i++)
-      emit_result(em, g->stages[i], &ln, emit_value(em, &ln, emit_prepare(em, g->stages[i]->value)),
-                  &body);
+    emit_stages(em, &ln, expr_load(c, turned, at, 2), &body);
   }
   Stmt *loop = loop_of(em->lc, sp, col, count, FOR_SERIAL, seq_of(em->a, &body));
   if (loop) vec_push(em->tmp, &out, loop);

@@ -69,24 +69,14 @@ typedef struct {
   const Var *data;
   bool hit;
 } Use1;
-static bool use_any(const Expr *e, void *ctx) {
+static void use_data(const Var *data, void *ctx) {
   Use1 *u = ctx;
-  if ((e->kind == EXPR_LOAD || e->kind == EXPR_BUF_DATA) && e->buf->data == u->data) u->hit = true;
-  return true;
-}
-static void use_expr(const Expr *e, void *ctx) {
-  expr_walk(e, use_any, ctx);
-}
-static bool use_stmt(const Stmt *s, void *ctx) {
-  Use1 *u = ctx;
-  stmt_exprs(s, use_expr, u);
-  if (s->kind == STMT_STORE && s->store.buf->data == u->data) u->hit = true;
-  return true;
+  if (data == u->data) u->hit = true;
 }
 static bool opaque_uses(Sched *s, const Item *it, const Buffer *b) {
   (void)s;
   Use1 u = {b->data, false};
-  stmt_walk(it->opaque, use_stmt, &u);
+  stmt_each_data(it->opaque, use_data, &u);
   return u.hit;
 }
 

@@ -22,14 +22,25 @@ static const Expr *prefetch_share(const Tile *t, int64_t lines, const Expr *step
   return expr_simplify(c, expr_min(c, each, most));
 }
 
-/* for l in range(each): prefetch(load), where load reads l; NULL: none. */
-static Stmt *prefetch_lines(const Tile *t, Var *l, const Expr *each, const Expr *load) {
+Stmt *prefetch_load(const Tile *t, const Expr *load) {
   Emit *em = t->kn->em;
-  Span sp = t->kn->con->st->span;
   const Expr *address = expr_call(em->c, INTRIN_address_of, DT_HANDLE, &load, 1);
   const Expr *fetch = expr_call(em->c, INTRIN_prefetch, DT_UNKNOWN, &address, 1);
+  return stmt_eval(em->a, t->kn->con->st->span, fetch);
+}
+
+/* Number of line l of the `each` of this step, counted over all steps of all tiles of the panel. */
+static const Expr *line_number(const Tile *t, const Expr *step, const Expr *steps, const Expr *each,
+                               const Var *l) {
+  Context *c = t->kn->em->c;
+  const Expr *at = expr_add(c, expr_mul(c, t->number, steps), step);
+  return expr_add(c, expr_mul(c, at, each), l->expr);
+}
+
+/* for l in range(each): prefetch(load), where load reads l; NULL: none. */
+static Stmt *prefetch_lines(const Tile *t, Var *l, const Expr *each, const Expr *load) {
   ForKind kind = each->kind == EXPR_INT ? FOR_UNROLL : FOR_SERIAL;
-  return loop_of(em->lc, sp, l, each, kind, stmt_eval(em->a, sp, fetch));
+  return loop_of(t->kn->em->lc, t->kn->con->st->span, l, each, kind, prefetch_load(t, load));
 }
 
 /* The panels of the next columns. */
@@ -48,8 +59,7 @@ static void prefetch_panels(Tile *t, const Expr *step, const Expr *steps, StmtVe
   const Expr *panel = expr_floordiv(c, expr_add(c, t->col, i64(c, panels * w)), i64(c, w));
   const Expr *row = expr_mul(c, expr_add(c, panel, p->expr), con->ktotal);
   if (kn->kb) row = expr_add(c, row, kn->k_begin);
-  const Expr *at = expr_add(c, expr_mul(c, t->number, steps), step);
-  at = expr_mul(c, expr_add(c, expr_mul(c, at, each), l->expr), i64(c, line));
+  const Expr *at = expr_mul(c, line_number(t, step, steps, each, l), i64(c, line));
   at = expr_simplify(c, expr_add(c, expr_mul(c, row, i64(c, w)), at));
   Stmt *s = prefetch_lines(t, l, each, expr_load(c, kn->src.panels, &at, 1));
   if (!s) return;
@@ -71,8 +81,7 @@ static void prefetch_rows(Tile *t, const Expr *step, const Expr *steps, StmtVec 
   if (kn->kb && !expr_const_int(c, kn->k_block, &k)) return;
   const Expr *each = prefetch_share(t, k * pieces, steps);
   Var *l = loop_var(c, "line");
-  const Expr *at = expr_add(c, expr_mul(c, t->number, steps), step);
-  at = expr_add(c, expr_mul(c, at, each), l->expr);
+  const Expr *at = line_number(t, step, steps, each, l);
   const Expr *row = expr_min(c, expr_floordiv(c, at, i64(c, pieces)), i64(c, k - 1));
   if (kn->kb) row = expr_add(c, row, kn->k_begin);
   const Expr *piece = expr_mul(c, expr_floormod(c, at, i64(c, pieces)), i64(c, line));

@@ -81,6 +81,9 @@ void stages_inline(Sched *s);
 /* ---- access.c ---- */
 /* The one-dimensional view of b (declared at the top of the function). */
 Buffer *flat_view(LoopCtx *lc, Buffer *b);
+/* Calls fn with the data variable of each access in s, to elements or by address. */
+typedef void (*DataFn)(const Var *data, void *ctx);
+void stmt_each_data(const Stmt *s, DataFn fn, void *ctx);
 /* Linear offset of a load's index list, canonical. */
 const Dim *flat_offset(LoopCtx *lc, const Buffer *b, const Expr *const *idx);
 /* Coefficient of v in d (0 when absent); NULL when d isn't linear in v or the coefficient holds one

@@ -50,6 +50,8 @@ Stmt *each_vector(Tile *t, VectorFn fn, void *ctx);
 Stmt *each_row(Tile *t, VectorFn fn, bool skip);
 
 /* ---- prefetch.c ---- */
+/* Brings in the line that `load` reads. */
+Stmt *prefetch_load(const Tile *t, const Expr *load);
 /* Brings in what the tiles of the next columns will read, in each of `steps` steps of this one's k
  * loop. Nothing where that isn't worth it. */
 void prefetch_next(Tile *t, const Expr *step, const Expr *steps, StmtVec *out);
