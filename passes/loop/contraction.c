@@ -228,7 +228,7 @@ static uint32_t tile_regs(const Variant *v) {
 }
 
 /* Registers of a tile: accumulators, what one step keeps of the shorter side, and one of the other
- * (gemm.c). With one row the vectors of B are operands in memory. */
+ * (tile.c). With one row the vectors of B are operands in memory. */
 static uint32_t regs_of_tile(const Contraction *con, uint32_t rows, uint32_t nv) {
   uint32_t kept = con->b_rows || nv < rows ? nv : rows;
   /* steps of several axes are unrolled, and the loads of one overlap the end of another */
