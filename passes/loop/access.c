@@ -123,3 +123,34 @@ const Dim *stride_of(LoopCtx *lc, const Stage *st, const Dim *d, const Var *v) {
     if (expr_uses_var(e, st->axes[i].var)) return NULL;
   return expr_has_load(e) ? NULL : coef;
 }
+
+bool find_split(Context *c, const Dim *d, const Var *v, Split *sp) {
+  const Dim *zero = dim_const(c, 0), *coef, *shift;
+  *sp = (Split){.rest = dim_const(c, d->konst), .by_quotient = zero, .by_residue = zero};
+  for (uint32_t i = 0; i < d->n; i++) {
+    const DimTerm *t = &d->terms[i];
+    const DimAtom *atom = NULL;
+    const Dim *others = dim_const(c, t->coef);
+    for (uint32_t k = 0; k < t->n; k++) {
+      const DimAtom *x = t->atoms[k];
+      const Dim *one = atom_dim(c, x);
+      if (!dim_uses_var(one, v)) {
+        others = dim_mul(c, others, one);
+        continue;
+      }
+      int64_t s, step;
+      if (atom || (x->kind != ATOM_FLOORDIV && x->kind != ATOM_FLOORMOD) ||
+          !dim_is_const(x->b, &s) || s < 2 || !dim_linear(c, x->a, v, &coef, &shift) ||
+          !dim_is_const(coef, &step) || step != 1 || (sp->s && (sp->s != s || sp->shift != shift)))
+        return false;
+      atom = x;
+      sp->s = s;
+      sp->shift = shift;
+    }
+    const Dim **sum = !atom                         ? &sp->rest
+                      : atom->kind == ATOM_FLOORDIV ? &sp->by_quotient
+                                                    : &sp->by_residue;
+    *sum = dim_add(c, *sum, others);
+  }
+  return sp->s != 0;
+}

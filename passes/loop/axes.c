@@ -97,6 +97,21 @@ typedef struct {
   const Var *other;
 } Score;
 
+/* Every second element, or neighbours in turn from two rows: contiguous loads and a shuffle. */
+static bool is_shuffled(Context *c, const Dim *d, const Dim *stride, const Var *v) {
+  int64_t k;
+  if (stride) return dim_is_const(stride, &k) && k == 2;
+  Split sp;
+  return find_split(c, d, v, &sp) && sp.s == 2 && dim_is_const(sp.by_quotient, &k) && k == 1;
+}
+
+/* Whether an access at d is the same for all elements along the stage's other axes. */
+static bool only_along(const Stage *st, const Dim *d, const Var *v) {
+  for (uint32_t i = 0; i < st->naxes; i++)
+    if (st->axes[i].var != v && dim_uses_var(d, st->axes[i].var)) return false;
+  return true;
+}
+
 static void score_access(Score *sc, const Buffer *b, const Expr *const *idx) {
   const Temp *t = map_getp(&sc->em->temps, b);
   if (t && !t->inner && t->buf != sc->st->out) return;
@@ -106,15 +121,15 @@ static void score_access(Score *sc, const Buffer *b, const Expr *const *idx) {
   int64_t v;
   if (k && dim_is_const(k, &v) && v == 0) return;
   if (k && dim_is_const(k, &v) && v == 1) {
-    sc->score += 4;
+    /* a row that serves all others would serve them as well one element at a time */
+    sc->score += sc->st->naxes > 1 && only_along(sc->st, d, sc->v) ? 1 : 4;
     return;
   }
-  sc->score -= k && dim_is_const(k, &v) && v == 2 ? 1 : 6;
+  sc->score -= is_shuffled(c, d, k, sc->v) ? 1 : 6;
   if (sc->other) {
     const Dim *o = stride_of(sc->em->lc, sc->st, d, sc->other);
     if (o && dim_is_const(o, &v) && v == 1) sc->unit_other = true;
   }
-  (void)c;
 }
 static void score_load(const Expr *load, void *ctx) {
   score_access(ctx, load->buf, load->arg);

@@ -67,6 +67,13 @@ uint32_t variant_lanes(const Variant *v, DType d);
 /* ---- access.c ---- */
 /* The atom alone as a Dim. */
 const Dim *atom_dim(Context *c, const DimAtom *a);
+/* d = rest + by_quotient * (u // s) + by_residue * (u % s), where u is a variable plus `shift`,
+ * which doesn't hold it, and s a constant. */
+typedef struct {
+  int64_t s;
+  const Dim *shift, *rest, *by_quotient, *by_residue;
+} Split;
+bool find_split(Context *c, const Dim *d, const Var *v, Split *sp);
 
 /* mask of lanes base + i < end */
 const Expr *lane_mask(Context *c, const Expr *base, const Expr *end, uint32_t lanes);

@@ -106,45 +106,6 @@ static const Expr *vec_load_pairs(Vec *v, struct Buffer *buf, const Expr **idx, 
   return expr_shuffle(c, half, 2, picks, lanes);
 }
 
-/* d = rest + by_quotient * (u // s) + by_residue * (u % s), where u is the lane variable plus
- * something that all lanes share, and s a constant. */
-typedef struct {
-  int64_t s;
-  const Dim *shift, *rest, *by_quotient, *by_residue;
-} Split;
-
-static bool find_split(Vec *v, const Dim *d, Split *sp) {
-  Context *c = v->c;
-  const Dim *zero = dim_const(c, 0), *coef, *shift;
-  *sp = (Split){.rest = dim_const(c, d->konst), .by_quotient = zero, .by_residue = zero};
-  for (uint32_t i = 0; i < d->n; i++) {
-    const DimTerm *t = &d->terms[i];
-    const DimAtom *atom = NULL;
-    const Dim *others = dim_const(c, t->coef);
-    for (uint32_t k = 0; k < t->n; k++) {
-      const DimAtom *x = t->atoms[k];
-      const Dim *one = atom_dim(c, x);
-      if (!dim_uses_var(one, v->var)) {
-        others = dim_mul(c, others, one);
-        continue;
-      }
-      int64_t s, step;
-      if (atom || (x->kind != ATOM_FLOORDIV && x->kind != ATOM_FLOORMOD) ||
-          !dim_is_const(x->b, &s) || s < 2 || !dim_linear(c, x->a, v->var, &coef, &shift) ||
-          !dim_is_const(coef, &step) || step != 1 || (sp->s && (sp->s != s || sp->shift != shift)))
-        return false;
-      atom = x;
-      sp->s = s;
-      sp->shift = shift;
-    }
-    const Dim **sum = !atom                         ? &sp->rest
-                      : atom->kind == ATOM_FLOORDIV ? &sp->by_quotient
-                                                    : &sp->by_residue;
-    *sum = dim_add(c, *sum, others);
-  }
-  return sp->s != 0;
-}
-
 /* x[u // s] and x[u % s][u // s], an upsampling by s and its like: a contiguous load for each
  * residue, the lanes in turn from each. NULL when it isn't that. */
 static const Expr *vec_load_split(Vec *v, struct Buffer *buf, const Expr *index) {
@@ -153,8 +114,8 @@ static const Expr *vec_load_split(Vec *v, struct Buffer *buf, const Expr *index)
   Split sp;
   int64_t one, first;
   if (v->lazy || uses_lets(v, index) || !dtype_eq(index->dtype, DT_I64) ||
-      !find_split(v, expr_dim(c, index), &sp) || !dim_is_const(sp.by_quotient, &one) || one != 1 ||
-      lanes % sp.s || lanes / sp.s < 2 || lanes > 64)
+      !find_split(c, expr_dim(c, index), v->var, &sp) || !dim_is_const(sp.by_quotient, &one) ||
+      one != 1 || lanes % sp.s || lanes / sp.s < 2 || lanes > 64)
     return NULL;
   bool same = dim_is_const(sp.by_residue, &one) && one == 0;
   if (!same && sp.s > 2) return NULL;
