@@ -43,12 +43,14 @@ Val msel(const Math *m, Val c, Val x, Val y);
 Val mpoly(const Math *m, Val x, const double *c, unsigned n);
 Val mbits(const Math *m, Val x);  /* float -> integer of the same bits */
 Val mfloat(const Math *m, Val x); /* and back */
-/* x * 2^n, denormal and overflowing results right; n: integers, k: the same as floats. */
+/* x * 2^n, denormal and overflowing results right; k: floats that n are the floors of. */
 Val mscale(const Math *m, Val x, Val n, Val k);
 /* x * 2^n for results that are normal numbers. */
 Val mscale1(const Math *m, Val x, Val n);
 /* Nearest integer of k x, as float in the result and as integer in *n; |k x| < 2^21 (2^51). */
 Val mround(const Math *m, Val x, double k, Val *n);
+/* Nearest sixteenth of k x, |k x| < 2^17; the low 22 bits of *n count them. float32 only. */
+Val mround16(const Math *m, Val x, double k, Val *n);
 /* How many float32 of a table one instruction can pick from: 16, 8 or 0. */
 uint32_t mtable_lanes(const Math *m);
 /* table[index modulo mtable_lanes]; lanes a power of two. Where that isn't 0. */
@@ -56,5 +58,7 @@ Val mlookup(const Math *m, const double *table, Val index);
 /* min/max with a constant that let NaN pass. */
 Val matmost(const Math *m, Val x, double k);
 Val matleast(const Math *m, Val x, double k);
+/* 1 / (1 + exp(-x)) from e = exp(-|x|). */
+Val msigmoid(const Math *m, Val x, Val e);
 
 #endif

@@ -10,19 +10,25 @@
 #define POLY(m, x, c) mpoly((m), (x), (c), sizeof(c) / sizeof(c)[0])
 
 /* ln 2 in two parts; the first has 9 bits, so that n * LN2_HI is exact. */
-static const double LN2_HI = 0.693359375, LN2_LO = -2.12194440054690581e-4;
+static const double LN2_HI = 0.693359375, LN2_LO = -2.12194440054690581e-4,
+                    LOG2_E = 1.44269504088896341;
 
 /* (e^r - 1 - r) / r^2, |r| <= ln2 / 2 */
 static const double exp_q[] = {0.49999994, 0.166665196, 0.0416683927, 0.00836878084, 0.00138144789};
 static const double expm1_q[] = {0.5,           0.166666657,   0.0416663587,
                                  0.00833338965, 0.00139407197, 0.00019845886};
 
-/* x - n ln2 with n = round(x / ln2). */
-static Val reduce_exp(const Math *m, Val x, Val *n, Val *kf) {
-  Val k = mround(m, x, 1.44269504088896341, n);
-  if (kf) *kf = k;
+/* x - k ln2 */
+static Val without_ln2(const Math *m, Val x, Val k) {
   Val r = mfma(m, k, mk(m, -LN2_HI), x);
   return mfma(m, k, mk(m, -LN2_LO), r);
+}
+
+/* x - n ln2 with n = round(x / ln2). */
+static Val reduce_exp(const Math *m, Val x, Val *n, Val *kf) {
+  Val k = mround(m, x, LOG2_E, n);
+  if (kf) *kf = k;
+  return without_ln2(m, x, k);
 }
 
 static Val exp_of(const Math *m, Val r) {
@@ -31,23 +37,62 @@ static Val exp_of(const Math *m, Val r) {
   return madd(m, mfma(m, mmul(m, r, r), q, r), one); /* more exact where products round */
 }
 
-/* Results down to the smallest denormal; x is at most 88.8. */
-static Val exp_below(const Math *m, Val x) {
-  Val n, k, r = reduce_exp(m, matleast(m, x, -104), &n, &k);
+/* 2^(j/16), and what is left: (e^r - 1) / r, (2^r - 1) / r, (10^r - 1) / r where 2^|r| or e^|r| or
+ * 10^|r| is at most 2^(1/32) */
+static const double exp2_16[] = {1,           1.04427373, 1.09050775, 1.13878858,
+                                 1.18920708,  1.24185777, 1.29683959, 1.35425556,
+                                 1.414213538, 1.47682619, 1.54221082, 1.61049032,
+                                 1.68179286,  1.75625217, 1.8340081,  1.91520655};
+static const double exp_16[] = {1, 0.500016160, 0.166667184};
+static const double exp2_of_16[] = {0.693147182, 0.240234286, 0.0555021371};
+static const double exp10_16[] = {2.30258512, 2.65103487, 2.03460625};
+
+/* Whether one instruction picks from exp2_16: a short polynomial is left then. */
+static bool has_exp_table(const Math *m) {
+  return mtable_lanes(m) == 16;
+}
+
+/* 2^k (1 + r p(r)); k: sixteenths, as many as the low bits of n say */
+static Val exp_from_table(const Math *m, Val k, Val n, Val r, const double p[3]) {
+  Val t = mlookup(m, exp2_16, n), q = mfma(m, mmul(m, t, r), mpoly(m, r, p, 3), t);
+  Val floor = LLVMBuildAShr(m->b, LLVMBuildShl(m->b, n, mi(m, 10), ""), mi(m, 14), "");
+  return mscale(m, q, floor, k);
+}
+
+/* Results down to the smallest denormal; x is between -104 and 88.8. */
+static Val exp_by_polynomial(const Math *m, Val x) {
+  Val n, k, r = reduce_exp(m, x, &n, &k);
   return mscale(m, exp_of(m, r), n, k);
 }
 
+/* The same, where there is a table by that: less work, but two roundings instead of one. */
+static Val exp_between(const Math *m, Val x) {
+  Val n, k;
+  if (!has_exp_table(m)) return exp_by_polynomial(m, x);
+  k = mround16(m, x, LOG2_E, &n);
+  return exp_from_table(m, k, n, without_ln2(m, x, k), exp_16);
+}
+
+/* The same where the result is a normal number. */
+static Val exp_normal(const Math *m, Val x) {
+  if (has_exp_table(m)) return exp_between(m, x);
+  Val n, r = reduce_exp(m, x, &n, NULL);
+  return mscale1(m, exp_of(m, r), n);
+}
+
 static Val exp_full(const Math *m, Val x) {
-  return exp_below(m, matmost(m, x, 88.8));
+  return exp_between(m, matleast(m, matmost(m, x, 88.8), -104));
 }
 
 /* 2^f = 1 + f p(f), |f| <= 1/2 */
 static const double exp2_p[] = {0.693147182,   0.240226477,   0.0555033199,
                                 0.00961843878, 0.00133990031, 0.000153532586};
 static Val exp2_full(const Math *m, Val x) {
+  bool table = has_exp_table(m);
   Val n;
   x = matleast(m, matmost(m, x, 129), -151);
-  Val k = mround(m, x, 1, &n), f = msub(m, x, k);
+  Val k = table ? mround16(m, x, 1, &n) : mround(m, x, 1, &n), f = msub(m, x, k);
+  if (table) return exp_from_table(m, k, n, f, exp2_of_16);
   return mscale(m, mfma(m, f, POLY(m, f, exp2_p), mk(m, 1)), n, k);
 }
 
@@ -55,11 +100,14 @@ static Val exp2_full(const Math *m, Val x) {
 static const double exp10_p[] = {2.30258512, 2.65094876,  2.03464985,
                                  1.17129278, 0.542029858, 0.206320435};
 static Val exp10_full(const Math *m, Val x) {
+  bool table = has_exp_table(m);
   Val n;
   x = matleast(m, matmost(m, x, 38.6), -45.6);
-  Val k = mround(m, x, 3.32192809488736235, &n);
+  const double log2_10 = 3.32192809488736235;
+  Val k = table ? mround16(m, x, log2_10, &n) : mround(m, x, log2_10, &n);
   Val r = mfma(m, k, mk(m, -0.30078125), x); /* log10(2): 8 bits and the rest */
   r = mfma(m, k, mk(m, -2.48745663981195214e-4), r);
+  if (table) return exp_from_table(m, k, n, r, exp10_16);
   return mscale(m, mfma(m, r, POLY(m, r, exp10_p), mk(m, 1)), n, k);
 }
 
@@ -160,20 +208,14 @@ static const double tanh_p[] = {-0.333332777, 0.133313313, -0.0537300073, 0.0206
 static Val tanh_full(const Math *m, Val x) {
   Val a = mabs(m, x), z = mmul(m, x, x);
   Val zx = mmul(m, z, x), small = mfma(m, zx, POLY(m, z, tanh_p), x);
-  Val n, r = reduce_exp(m, matmost(m, madd(m, a, a), 20), &n, NULL);
-  Val e = mscale1(m, exp_of(m, r), n);
+  Val e = exp_normal(m, matmost(m, madd(m, a, a), 20));
   Val big = msub(m, mk(m, 1), mdiv(m, mk(m, 2), madd(m, e, mk(m, 1))));
   Val y = msel(m, mcmp(m, LLVMRealOLT, a, mk(m, 0.625)), small, big);
   return mcopysign(m, y, x); /* also for -0 */
 }
 
 static Val sigmoid_full(const Math *m, Val x) {
-  Val e = exp_below(m, mneg(m, mabs(m, x))), one = mk(m, 1), s = madd(m, one, e);
-  Val top = msel(m, mcmp(m, LLVMRealOLT, x, mk(m, 0)), e, one), y = mdiv(m, top, s);
-  /* what the sum lost, taken off: y / s to a few bits is enough for that */
-  Val lost = msub(m, e, msub(m, s, one));
-  Val inverse = mfma(m, s, mk(m, -0.457), mk(m, 1.457));
-  return mfma(m, mmul(m, mneg(m, lost), inverse), y, y);
+  return msigmoid(m, x, exp_by_polynomial(m, matleast(m, mneg(m, mabs(m, x)), -104)));
 }
 
 /* erf(x) / x - 1 in x^2, |x| <= 0.92; log(erfc(x)), 0.92 <= x <= 3.95 */
@@ -246,8 +288,7 @@ static Val erf_full(const Math *m, Val x) {
   if (columns) return erf_lookup(m, columns == 16 ? &erf_16 : &erf_8, x);
   Val a = mabs(m, x), z = mmul(m, x, x);
   Val small = mfma(m, x, POLY(m, z, erf_p), x);
-  Val n, r = reduce_exp(m, POLY(m, matmost(m, a, 3.95), erfc_p), &n, NULL);
-  Val big = msub(m, mk(m, 1), mscale1(m, exp_of(m, r), n));
+  Val big = msub(m, mk(m, 1), exp_normal(m, POLY(m, matmost(m, a, 3.95), erfc_p)));
   big = mcopysign(m, big, x);
   return msel(m, mcmp(m, LLVMRealOLT, a, mk(m, 0.92)), small, big);
 }

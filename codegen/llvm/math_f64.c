@@ -89,9 +89,7 @@ static Val tanh_full(const Math *m, Val x) {
 }
 
 static Val sigmoid_full(const Math *m, Val x) {
-  Val e = exp_full(m, mneg(m, mabs(m, x))), one = mk(m, 1);
-  Val top = msel(m, mcmp(m, LLVMRealOLT, x, mk(m, 0)), e, one);
-  return mdiv(m, top, madd(m, one, e));
+  return msigmoid(m, x, exp_full(m, mneg(m, mabs(m, x))));
 }
 
 Val math_f64(const Math *m, IntrinId id, Val const *args) {

@@ -184,10 +184,26 @@ Val mround(const Math *m, Val x, double k, Val *n) {
   return msub(m, t, mk(m, magic));
 }
 
+Val mround16(const Math *m, Val x, double k, Val *n) {
+  Val magic = mk(m, 12582912.0 / 16);
+  Val t = k == 1 ? madd(m, x, magic) : mfma(m, x, mk(m, k), magic);
+  *n = mbits(m, t);
+  return msub(m, t, magic);
+}
+
 Val matmost(const Math *m, Val x, double k) {
   return msel(m, mcmp(m, LLVMRealOGT, x, mk(m, k)), mk(m, k), x);
 }
 
 Val matleast(const Math *m, Val x, double k) {
   return msel(m, mcmp(m, LLVMRealOLT, x, mk(m, k)), mk(m, k), x);
+}
+
+Val msigmoid(const Math *m, Val x, Val e) {
+  Val one = mk(m, 1), s = madd(m, one, e);
+  Val top = msel(m, mcmp(m, LLVMRealOLT, x, mk(m, 0)), e, one), y = mdiv(m, top, s);
+  /* what the sum lost, taken off: y / s to a few bits is enough for that */
+  Val lost = msub(m, e, msub(m, s, one));
+  Val inverse = mfma(m, s, mk(m, -0.457), mk(m, 1.457));
+  return mfma(m, mmul(m, mneg(m, lost), inverse), y, y);
 }

@@ -38,7 +38,7 @@ def points(dtype):
                            k / 4, k * np.log(2), 88 + k / 200, 103 + k / 400, 709 + k / 400, 745 + k / 800, 10.0**(k / 10), 10.0**(-k / 10), 2.0**(-k), k, 1 / k])
     with np.errstate(over="ignore"):
         hard = hard.astype(dtype)
-    some = np.concatenate([walk, hard, -hard, np.linspace(-20, 20, 4001).astype(dtype), np.linspace(-1, 1, 4001).astype(dtype)])
+    some = np.concatenate([walk, hard, -hard, np.linspace(-20, 20, 200003).astype(dtype), np.linspace(-1, 1, 40001).astype(dtype)])
     return some.astype(dtype)
 
 
