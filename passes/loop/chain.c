@@ -31,6 +31,7 @@ typedef struct {
   uint32_t nbatch;
   Axis row;
   Map slices; /* Buffer -> its slice */
+  Map packed; /* of the prologue */
   /* while emitting: */
   Var *inner;         /* a row of the block */
   const Expr *count;  /* rows of this block */
@@ -142,6 +143,7 @@ static bool chain_find(Chain *ch) {
   Group all;
   map_init(&ch->slices, ch->s->tmp);
   map_init(&ch->vars, ch->s->tmp);
+  map_init(&ch->packed, ch->s->tmp);
   return collect(ch, &all) && choose_row(ch, &all) && find_slices(ch);
 }
 
@@ -302,6 +304,8 @@ static Stmt *emit_block(Chain *ch, const Var *block, const Expr *begin, StmtVec 
   sub.items = (ItemVec){0};
   sub.nested = true;
   sub.prologue = prologue;
+  sub.common = &ch->packed;
+  ch->inner = loop_var(s->c, ch->row.var->name);
   sub.rows = ch->row.extent;
   sub.block = block;
   map_init(&sub.local, s->tmp);
@@ -368,41 +372,57 @@ static const Expr *bind_batch(Chain *ch, const Expr *task, StmtVec *out) {
   return total;
 }
 
-bool chain_emit(Sched *s, uint32_t *i, StmtVec *out) {
+/* The blocks of rows: loops over those of one height, and what is left after them. */
+static void emit_blocks(Chain *ch, StmtVec *prologue, bool parallel) {
+  Sched *s = ch->s;
   Context *c = s->c;
+  Span span = chain_stage(ch, 0)->span;
+  Var *block = loop_var(c, "block");
+  const Expr *rows = ch->row.extent, *begin = expr_mul(c, block->expr, ch->height);
+  int64_t height, m, n = 1;
+  bool known = expr_const_int(c, ch->height, &height) && expr_const_int(c, rows, &m);
+  StmtVec body = {0};
+  const Expr *blocks = i64(c, known ? m / height : 0);
+  if (!known) {
+    blocks = expr_sub(c, expr_add(c, rows, ch->height), i64(c, 1));
+    blocks = expr_simplify(c, expr_floordiv(c, blocks, ch->height));
+  }
+  ch->count = ch->height;
+  if (!known) {
+    Var *v = loop_var(c, "rows");
+    const Expr *left = expr_simplify(c, expr_sub(c, rows, begin));
+    vec_push(s->tmp, &body, stmt_let(s->a, span, v, expr_min(c, ch->height, left)));
+    ch->count = v->expr;
+  }
+  begin = expr_is_int(blocks, 1) ? i64(c, 0) : expr_simplify(c, begin);
+  vec_push(s->tmp, &body, emit_block(ch, block, begin, prologue));
+  Stmt *rest = NULL;
+  if (known && m % height) {
+    ch->height = ch->count = i64(c, m % height);
+    rest = emit_block(ch, block, i64(c, m - m % height), prologue);
+  }
+  Stmt *loop = loop_of(s->lc, span, block, blocks, FOR_SERIAL, seq_of(s->a, &body));
+  if (loop && parallel && loop->kind == STMT_FOR) {
+    expr_const_int(c, blocks, &n);
+    int64_t work = batch_work(ch) / n;
+    loop_set_parallel(s->lc, loop, PARALLEL_WORK / (work > 0 ? work : 1) + 1);
+  }
+  if (loop) vec_push(s->tmp, prologue, loop);
+  if (rest) vec_push(s->tmp, prologue, rest);
+}
+
+bool chain_emit(Sched *s, uint32_t *i, StmtVec *out) {
   Chain ch = {.s = s, .first = *i};
   if (!s->simple || s->prologue || !chain_find(&ch)) return false;
   Span span = chain_stage(&ch, 0)->span;
-  StmtVec batch = {0}, body = {0};
-  Var *task = loop_var(c, "batch"), *block = loop_var(c, "block");
-  const Expr *tasks = bind_batch(&ch, task->expr, &batch), *rows = ch.row.extent;
+  StmtVec batch = {0};
+  Var *task = loop_var(s->c, "batch");
+  const Expr *tasks = bind_batch(&ch, task->expr, &batch);
+  int64_t ntasks = FEW_BATCHES, work = batch_work(&ch);
+  bool over_batch = ch.nbatch && (!expr_const_int(s->c, tasks, &ntasks) || ntasks >= FEW_BATCHES);
   ch.height = block_height(&ch);
-  ch.inner = loop_var(c, ch.row.var->name);
-  int64_t height, m, ntasks = FEW_BATCHES;
-  bool known = expr_const_int(c, ch.height, &height) && expr_const_int(c, rows, &m);
-  const Expr *blocks = expr_sub(c, expr_add(c, rows, ch.height), i64(c, 1));
-  blocks = expr_simplify(c, expr_floordiv(c, blocks, ch.height));
-  const Expr *begin = expr_simplify(c, expr_mul(c, block->expr, ch.height));
-  if (expr_is_int(blocks, 1)) begin = i64(c, 0);
-  ch.count = ch.height;
-  if (!known || m % height) {
-    Var *v = loop_var(c, "rows");
-    const Expr *left = expr_simplify(c, expr_sub(c, rows, begin));
-    vec_push(s->tmp, &body, stmt_let(s->a, span, v, expr_min(c, ch.height, left)));
-    ch.count = v->expr;
-  }
-  vec_push(s->tmp, &body, emit_block(&ch, block, begin, &batch));
-  Stmt *loop = loop_of(s->lc, span, block, blocks, FOR_SERIAL, seq_of(s->a, &body));
-  int64_t work = batch_work(&ch);
-  bool over_batch = ch.nbatch && (!expr_const_int(c, tasks, &ntasks) || ntasks >= FEW_BATCHES);
-  if (loop && !over_batch && loop->kind == STMT_FOR) {
-    int64_t n = 1;
-    expr_const_int(c, blocks, &n);
-    work = work / n;
-    loop_set_parallel(s->lc, loop, PARALLEL_WORK / (work > 0 ? work : 1) + 1);
-  }
-  if (loop) vec_push(s->tmp, &batch, loop);
-  loop = loop ? loop_of(s->lc, span, task, tasks, FOR_SERIAL, seq_of(s->a, &batch)) : NULL;
+  emit_blocks(&ch, &batch, !over_batch);
+  Stmt *loop = batch.n ? loop_of(s->lc, span, task, tasks, FOR_SERIAL, seq_of(s->a, &batch)) : NULL;
   if (loop && over_batch && loop->kind == STMT_FOR)
     loop_set_parallel(s->lc, loop, PARALLEL_WORK / (work > 0 ? work : 1) + 1);
   if (loop) vec_push(s->tmp, out, loop);

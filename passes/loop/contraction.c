@@ -527,6 +527,16 @@ static bool is_common(const Sched *s, const Contraction *con) {
   return true;
 }
 
+/* B's panels, packed before the blocks of rows; once, though several kernels may use them. */
+static Buffer *common_panels(const Kernel *kn) {
+  Sched *s = kn->em->s;
+  const Expr *load = factor_load(kn->con->b);
+  Buffer *panels = map_getp(s->common, load);
+  if (!panels) panels = pack_panels(kn->em, kn->con, kn->src.width, s->prologue);
+  map_setp(s->common, load, panels);
+  return panels;
+}
+
 /* p->group: g reading what `before` pads without the padding, with em and con for it. False when
  * that has to stay. */
 static bool without_padding(Sched *s, const Group *g, const Stage *before, Padding *p, Emit *em,
@@ -616,7 +626,7 @@ bool contraction_emit(Sched *s, Group *g, const Stage *before, StmtVec *out) {
   if (before && !bare) sink_emit(&em, before, &con, &body);
   if (pack) {
     StmtVec packed = {0}, place = {0};
-    kn.src.panels = pack_panels(&em, &con, kn.src.width, common ? s->prologue : &packed);
+    kn.src.panels = common ? common_panels(&kn) : pack_panels(&em, &con, kn.src.width, &packed);
     kn.many_rows = !m_known && !must;
     emit_blocks(&kn, false, parallel, &packed);
     if (kn.many_rows) {

@@ -58,6 +58,7 @@ typedef struct Sched {
   bool nested; /* what is emitted stands inside a parallel loop */
   /* inside a block of rows (chain.c): what is the same for all blocks goes here; else NULL */
   StmtVec *prologue;
+  Map *common;      /* load of a contraction's operand -> Buffer: its panels, packed there */
   const Expr *rows; /* of all blocks */
   const Var *block; /* the block's number */
   bool simple;      /* every buffer is written once, before it is read: stages may move */
