@@ -41,6 +41,9 @@ enum {
   ST_INTERNAL = -13,
 };
 enum { ERROR_SIZE = 1024, MAX_STACK_BYTES = 64 << 10, MAX_CELLS = 512 };
+/* A kernel of more buffers gets them as an array of pointers: as many arguments, alive from the
+ * entry on, would take the register allocator time that grows with their square. */
+enum { MAX_BUFFER_ARGS = 48 };
 
 /* A prim_func as callable code: one LLVM function per variant that differs. */
 typedef struct Kernel {
@@ -51,6 +54,7 @@ typedef struct Kernel {
   LLVMValueRef fns[TARGET_MAX_VARIANTS];
   LLVMValueRef table; /* constant array of fns when n > 1 */
   bool can_fail;      /* false: always returns 0 */
+  bool listed;        /* the first argument is the list of the buffers' addresses */
 } Kernel;
 
 typedef struct Cg {
@@ -87,7 +91,8 @@ typedef struct {
   LLVMValueRef val; /* typed value, or NULL */
   LLVMValueRef idx; /* integers: as i64, or NULL */
   uint32_t level;
-  const Dim *def; /* in terms of other bound variables, or NULL */
+  const Dim *def;  /* in terms of other bound variables, or NULL */
+  uint32_t listed; /* n + 1: val is entry n of the function's list, once it is needed; or 0 */
 } Binding;
 
 /* coef * loop variable, kept by addition. */
@@ -140,6 +145,7 @@ typedef struct Fn {
   LLVMValueRef entry_end;
   struct Fn *parent;          /* of an outlined loop */
   LLVMValueRef ctx;           /* its context argument */
+  LLVMValueRef list;          /* of buffers' addresses, or NULL */
   VEC(LLVMValueRef) captured; /* values of the parent, in the order of their slots */
   VEC(Scope *) scopes;
   uint32_t level;          /* where code goes now: scopes.n - 1, or lower while hoisting */

@@ -1,17 +1,28 @@
 /* prim_funcs as LLVM functions: signatures, definition, calls, and the few calls into the runtime.
  *
- * i32 name(parameters..., i64 dims..., [ptr result]): buffers are noalias pointers, scalars are
- * passed in registers. Names get a dot, so that no C symbol can meet them.
+ * i32 name(parameters..., i64 dims..., [ptr result]): buffers are noalias pointers, or a list of
+ * them in memory when there are many; scalars are passed in registers. Names get a dot, so that no
+ * C symbol can meet them.
  */
 #include "codegen/llvm/cg.h"
 
 #include <stdio.h>
 
+static bool is_listed(const PrimFunc *f) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < f->nparams; i++) n += f->param_bufs[i] != NULL;
+  return n > MAX_BUFFER_ARGS;
+}
+
 static LLVMTypeRef kernel_type(Cg *cg, const PrimFunc *f) {
   uint32_t n = 0;
-  LLVMTypeRef *types = ARENA_ARRAY(cg->arena, LLVMTypeRef, f->nparams + f->ndims + 1);
-  for (uint32_t i = 0; i < f->nparams; i++)
+  bool listed = is_listed(f);
+  LLVMTypeRef *types = ARENA_ARRAY(cg->arena, LLVMTypeRef, f->nparams + f->ndims + 2);
+  if (listed) types[n++] = cg->ptr;
+  for (uint32_t i = 0; i < f->nparams; i++) {
+    if (f->param_bufs[i] && listed) continue;
     types[n++] = f->param_bufs[i] ? cg->ptr : cg_reg_type(cg, f->params[i]->dtype);
+  }
   for (uint32_t i = 0; i < f->ndims; i++) types[n++] = cg->i64;
   if (dtype_known(f->ret)) types[n++] = cg->ptr;
   return cg_fn_type(cg->i32, types, n, false);
@@ -24,7 +35,7 @@ static LLVMValueRef declare(Cg *cg, const PrimFunc *f, const char *base, const V
   LLVMSetLinkage(fn, LLVMInternalLinkage);
   cg_fn_attrs(cg, fn, v);
   cg_attr(cg, fn, LLVMAttributeFunctionIndex, "noinline", 0);
-  for (uint32_t i = 0; i < f->nparams; i++)
+  for (uint32_t i = 0; i < f->nparams && !is_listed(f); i++)
     if (f->param_bufs[i]) cg_attr(cg, fn, i + 1, "noalias", 0);
   return fn;
 }
@@ -114,6 +125,7 @@ Kernel *kernel_get(Cg *cg, const PrimFunc *f) {
   vec_push(cg->arena, &cg->by_order, k);
   k->type = kernel_type(cg, f);
   k->can_fail = can_fail(cg, f);
+  k->listed = is_listed(f);
   k->n = 1;
   map_setp(&cg->kernels, f, k);
   k->fns[0] = declare(cg, f, f->name, &cg->target->variants[0], k->type);
@@ -225,10 +237,17 @@ static void define(Cg *cg, const PrimFunc *f, const Variant *v, LLVMValueRef llf
   fn->entry_end = LLVMBuildBr(fn->b, start);
   LLVMPositionBuilderAtEnd(fn->b, start);
   fn_scope_push(fn, NULL);
-  uint32_t n = 0;
+  uint32_t n = 0, listed = 0;
+  if (is_listed(f)) fn->list = LLVMGetParam(llfn, n++);
   for (uint32_t i = 0; i < f->nparams; i++) {
-    LLVMValueRef p = LLVMGetParam(llfn, n++);
     const Var *var = f->params[i];
+    if (fn->list && f->param_bufs[i]) {
+      Binding in_list = {.level = 0, .listed = ++listed};
+      fn_bind(fn, f->param_bufs[i]->data, in_list);
+      if (var != f->param_bufs[i]->data) fn_bind(fn, var, in_list);
+      continue;
+    }
+    LLVMValueRef p = LLVMGetParam(llfn, n++);
     Binding b = {.val = p, .level = 0};
     LLVMSetValueName2(p, var->name, strlen(var->name));
     if (f->param_bufs[i]) {
@@ -256,8 +275,36 @@ static void define(Cg *cg, const PrimFunc *f, const Variant *v, LLVMValueRef llf
   arena_free(fn->arena);
 }
 
+/* Stores the buffers among args in a list on the stack of b's function; gives what k takes. */
+static LLVMValueRef *list_args(Cg *cg, LLVMBuilderRef b, const Kernel *k, LLVMValueRef *args,
+                               unsigned *n) {
+  const PrimFunc *f = k->f;
+  LLVMValueRef *out = ARENA_ARRAY(cg->arena, LLVMValueRef, *n + 1);
+  unsigned to = 1, at = 0;
+  LLVMBasicBlockRef entry = LLVMGetEntryBasicBlock(LLVMGetBasicBlockParent(LLVMGetInsertBlock(b)));
+  LLVMBuilderRef first = LLVMCreateBuilderInContext(cg->lc);
+  LLVMValueRef start = LLVMGetFirstInstruction(entry);
+  if (start)
+    LLVMPositionBuilderBefore(first, start);
+  else
+    LLVMPositionBuilderAtEnd(first, entry);
+  out[0] = LLVMBuildArrayAlloca(first, cg->ptr, cg_i64(cg, f->nparams), "");
+  LLVMDisposeBuilder(first);
+  for (unsigned i = 0; i < *n; i++) {
+    if (i >= f->nparams || !f->param_bufs[i]) {
+      out[to++] = args[i];
+      continue;
+    }
+    LLVMValueRef off = cg_i64(cg, at++);
+    LLVMBuildStore(b, args[i], LLVMBuildInBoundsGEP2(b, cg->ptr, out[0], &off, 1, ""));
+  }
+  *n = to;
+  return out;
+}
+
 LLVMValueRef kernel_call(Cg *cg, LLVMBuilderRef b, Kernel *k, int variant, LLVMValueRef *args,
                          unsigned n) {
+  if (k->listed) args = list_args(cg, b, k, args, &n);
   if (k->n == 1) return LLVMBuildCall2(b, k->type, k->fns[0], args, n, "");
   if (variant >= 0) return LLVMBuildCall2(b, k->type, k->fns[variant], args, n, "");
   LLVMValueRef at = variant_index(cg, b);

@@ -45,11 +45,29 @@ static LLVMValueRef capture(Fn *fn, LLVMValueRef outer) {
   return v;
 }
 
+static uint32_t go_to_level(Fn *fn, uint32_t to);
+
+/* Loads a buffer's address from the list, in front of the outermost loop that needs it. */
+static void load_listed(Fn *fn, Binding *b) {
+  LLVMValueRef off = cg_i64(fn->cg, b->listed - 1);
+  uint32_t from = go_to_level(fn, 0);
+  LLVMValueRef p = LLVMBuildInBoundsGEP2(fn->b, fn->cg->ptr, fn->list, &off, 1, "");
+  b->val = LLVMBuildLoad2(fn->b, fn->cg->ptr, p, "");
+  go_to_level(fn, from);
+}
+
 Binding *fn_lookup(Fn *fn, const Var *v) {
   Binding *b = map_getp(&fn->vars, v);
+  if (b && b->listed && !b->val) load_listed(fn, b);
   if (b) return b;
   if (fn->parent) {
-    Binding *outer = fn_lookup(fn->parent, v);
+    if (fn->parent->list && !fn->list) fn->list = capture(fn, fn->parent->list);
+    Binding *outer = map_getp(&fn->parent->vars, v);
+    if (outer && outer->listed) {
+      fn_bind(fn, v, (Binding){.level = 0, .listed = outer->listed});
+      return fn_lookup(fn, v);
+    }
+    outer = fn_lookup(fn->parent, v);
     if (outer) {
       Binding in = {.def = outer->def};
       if (!outer->def) {

@@ -1,7 +1,7 @@
 /* Running sums and searches in sorted vectors. A scan is sequential along its axis, in loops in the
  * order of memory, the outermost of which runs in parallel unless it is the axis; without an axis
  * it is one of the flattened tensor. float16 and bfloat16 run in float32. */
-#include "ir/ops/scalar.h"
+#include "ir/ops/script.h"
 
 const SInfo *infer_scan(InferCtx *ic, Node *n) {
   const cumsum_attrs *a = n->attrs;
@@ -87,17 +87,59 @@ const SInfo *infer_bucketize(InferCtx *ic, Node *n) {
   return infer_like(ic, x, node_attrs(n, bucketize)->out_int32 ? DT_I32 : DT_I64);
 }
 
-/* The boundaries are sorted, so a value's bucket is how many of them lie below it: all, if it is
- * NaN, which sorts last. */
-bool lower_bucketize(LowerCtx *lc, Node *n) {
+/* Whether boundary `edge` lies below the value v. NaN sorts last. */
+static const Expr *lies_below(LowerCtx *lc, const Expr *edge, const Expr *v) {
   Context *c = lc->c;
-  Buffer *x = te_arg(lc, 0), *b = te_arg(lc, 1);
+  te_common(c, &v, &edge);
+  const Expr *below = node_attrs(lc->node, bucketize)->right ? LE(edge, v) : LT(edge, v);
+  return dtype_is_float(v->dtype) ? OR(below, F1(isnan, v)) : below;
+}
+
+/* How many boundaries lie below each value, in lanes. */
+static bool count_boundaries(LowerCtx *lc, Buffer *x, Buffer *b) {
   DType d = te_result_dtype(lc, 0);
   te_reduce_begin(lc, "bucketize", x->shape, x->ndim, d, b->shape, 1);
   const Expr *v = te_load(lc, x, lc->ax), *edge = te_load(lc, b, &lc->ax[x->ndim]);
-  te_common(c, &v, &edge);
-  const Expr *after = node_attrs(n, bucketize)->right ? LE(edge, v) : LT(edge, v);
-  if (dtype_is_float(v->dtype)) after = OR(after, F1(isnan, v));
-  te_out(lc, te_reduce_end(lc, TE_SUM, te_cast(c, d, after)));
+  te_out(lc, te_reduce_end(lc, TE_SUM, te_cast(lc->c, d, lies_below(lc, edge, v))));
+  return true;
+}
+
+/* The boundaries are sorted, so a value's bucket is how many of them lie below it. Few are counted;
+ * of many half are left out at each step. */
+bool lower_bucketize(LowerCtx *lc, Node *n) {
+  enum { FEW = 64 };
+  Context *c = lc->c;
+  Buffer *x = te_arg(lc, 0), *b = te_arg(lc, 1);
+  int64_t known;
+  if (expr_const_int(c, b->shape[0], &known) && known <= FEW) return count_boundaries(lc, x, b);
+  Buffer *out = te_alloc(lc, "bucketize", x->shape, x->ndim, te_result_dtype(lc, 0));
+  const Expr *two = I64(2), *idx[TE_MAX_RANK];
+  Buffer *state = buffer_create(c, "state", DT_I64, &two, 1, "local"); /* first, count */
+  Var *vars[TE_MAX_RANK], *step = VAR("step"), *first = VAR("first"), *count = VAR("count"),
+                          *half = VAR("half"), *mid = VAR("mid");
+  for (uint32_t i = 0; i < x->ndim; i++) {
+    vars[i] = VAR(arena_printf(lc->arena, "i%u", i));
+    idx[i] = vars[i]->expr;
+  }
+  const Expr *below = lies_below(lc, LOADN(b, mid->expr), te_load(lc, x, idx)), *one = I64(1);
+  const Expr *rest = SUB(SUB(count->expr, half->expr), one);
+  Var *right = var_create(c, "right", DT_BOOL);
+  Stmt *halve = SEQ(LET(half, expr_floordiv(c, count->expr, two)),
+                    LET(mid, ADD(first->expr, half->expr)), LET(right, below),
+                    STOREN(state, SEL(right->expr, ADD(mid->expr, one), first->expr), I64(0)),
+                    STOREN(state, SEL(right->expr, rest, half->expr), I64(1)));
+  Stmt *steps = SEQ(LET(first, LOADN(state, I64(0))), LET(count, LOADN(state, one)),
+                    IF(GT(count->expr, I64(0)), halve, NULL));
+  const Expr *bits = SUB(I64(64), te_cast(c, DT_I64, F1(clz, b->shape[0])));
+  const Expr *found = te_cast(c, out->dtype, LOADN(state, I64(0)));
+  Stmt *search = SEQ(stmt_alloc(lc->arena, n->span, state), STOREN(state, I64(0), I64(0)),
+                     STOREN(state, b->shape[0], one), FOR(step, bits, steps),
+                     stmt_store(lc->arena, n->span, out, idx, found));
+  Stmt *loops = te_loops(lc, vars, x->shape, x->ndim, search);
+  int64_t inner = 1;
+  if (x->ndim > 1) (void)expr_const_int(c, expr_product(c, x->shape + 1, x->ndim - 1), &inner);
+  if (x->ndim) te_parallel(lc, loops, 16 * inner);
+  te_block(lc, "bucketize", loops);
+  te_out(lc, out);
   return true;
 }

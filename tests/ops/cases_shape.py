@@ -248,6 +248,12 @@ def gather(Case):
     for right in (False, True):
         side = "right" if right else "left"
         add(f"R.bucketize({{x}}, {{e}}, right={right})", {"x": q, "e": e}, np.searchsorted(e, q, side).astype("int64"), {"x": ("n", "m"), "e": ("k",)})
+    for n in (65, 300, 1024):  # many boundaries, some equal: found by halving
+        e, q = np.sort(np.arange(n) * 7 % (n // 2)).astype("float32"), np.float32([[-1, 0, n], [n // 4, n // 4 + 0.5, np.nan]])
+        for right in (False, True):
+            side = "right" if right else "left"
+            add(f"R.bucketize({{x}}, {{e}}, right={right})", {"x": q, "e": e}, np.searchsorted(e, q, side).astype("int64"), {"x": ("n", "m"), "e": ("k",)})
+    e = np.float32([-1, 0, 2, 2, 5])
     add("R.bucketize({x}, {e}, out_int32=True)", {"x": np.int64([3, -7]), "e": e}, np.int32([4, 0]), {"x": ("n",), "e": ("k",)})
     return out
 
