@@ -17,6 +17,8 @@
 #define PACK_ROWS_NEAR 128 /* nor these, when all of B fits into L2 */
 #define NEAR_BYTES (1 << 20)
 #define PARALLEL_WORK (1 << 19)
+#define TASK_ROWS 12 /* of a tile */
+#define TASK_COLUMNS 32
 #define B_ROWS 7                /* rows of a tile that are B's: more share no more loads */
 #define STAY_BYTES (256 * 1024) /* a B of this size stays in cache from one row to the next */
 
@@ -104,6 +106,26 @@ bool stage_is_contraction(Sched *s, const Stage *st) {
     if ((int32_t)i != n && in[i] == (b_bit | IN_C)) b_rows *= e;
   }
   return rows >= 4 || (step > 0 && step <= NEAR_STRIDE && b_rows >= 4);
+}
+
+int64_t contraction_tasks(Sched *s, const Stage *st) {
+  uint8_t in[MAX_AXES];
+  bool unit_c[MAX_AXES];
+  int64_t rows = 1, columns = 1, others = 1, e;
+  const Expr *la = factor_load(st->value->arg[0]), *lb = factor_load(st->value->arg[1]);
+  if (!classify(s, st, la, lb, in, unit_c)) return 1;
+  uint8_t b = in[column_axis(st, in, unit_c)];
+  for (uint32_t i = 0; i < st->nspatial; i++) {
+    if (!expr_const_int(s->c, st->axes[i].extent, &e)) continue;
+    if (in[i] == b)
+      columns *= e;
+    else if (in[i] == (IN_A | IN_B | IN_C))
+      others *= e;
+    else
+      rows *= e;
+  }
+  return (rows + TASK_ROWS - 1) / TASK_ROWS * ((columns + TASK_COLUMNS - 1) / TASK_COLUMNS) *
+         others;
 }
 
 /* The axis to tile: the last of the longest; a symbolic one counts as long. */

@@ -134,7 +134,7 @@ static void join(Join *j, Stage *st) {
 }
 
 static bool try_join(Sched *s, Group *g, Stage *st) {
-  if (g->n == MAX_STAGES || stage_is_contraction(s, st)) return false;
+  if (g->n == MAX_STAGES || st->alone || stage_is_contraction(s, st)) return false;
   Join j = {.s = s, .g = g, .st = st};
   uint32_t kept;
   bool shrinks;
@@ -180,7 +180,7 @@ uint32_t group_form(Sched *s, uint32_t i, Group *g) {
   for (uint32_t k = 0; k < st->nspatial; k++)
     if (!is_unit(&st->axes[k])) g->outer[g->nouter++] = st->axes[k];
   uint32_t n = 1;
-  if (!s->simple) return n;
+  if (!s->simple || st->alone) return n;
   while (i + n < s->items.n && s->items.at[i + n].stage && try_join(s, g, s->items.at[i + n].stage))
     n++;
   return n;

@@ -51,6 +51,7 @@ bool schedule_open(LoopCtx *lc, Sched *s) {
     map_setp(&s->local, root->allocs[i], root->allocs[i]);
   stages_extract(s);
   stages_inline(s);
+  stages_split(s);
   return true;
 }
 

@@ -28,6 +28,7 @@ typedef struct Stage {
   const Expr *init;
   Var *acc;    /* RED_OTHER: the accumulator in value */
   bool covers; /* writes every element of out */
+  bool alone;  /* shares no loops: threads take its results */
   bool dead;
 } Stage;
 
@@ -79,6 +80,10 @@ bool stage_reads(const Stage *st, const Buffer *b);
 /* ---- inline.c ---- */
 void stages_inline(Sched *s);
 
+/* ---- split.c ---- */
+/* Cuts long sums with few results into parts. */
+void stages_split(Sched *s);
+
 /* ---- access.c ---- */
 /* The one-dimensional view of b (declared at the top of the function). */
 Buffer *flat_view(LoopCtx *lc, Buffer *b);
@@ -111,6 +116,8 @@ bool regions_emit(Sched *s, const Group *g, StmtVec *out);
 
 /* ---- contraction.c ---- */
 bool stage_is_contraction(Sched *s, const Stage *st);
+/* Tiles of one, about: what threads can share. */
+int64_t contraction_tasks(Sched *s, const Stage *st);
 /* before: the plain stage before g, to be computed inside g's loops; or NULL. false: no tiled form,
  * nothing was emitted. */
 bool contraction_emit(Sched *s, Group *g, const Stage *before, StmtVec *out);

@@ -13,6 +13,7 @@
 
 #define UNROLL_K 4
 #define UNROLL_ALL 12 /* steps of inner k axes that are unrolled whole */
+#define SHORT_K 32    /* so few steps gain nothing from several sets of sums */
 
 Buffer *local_vectors(Emit *em, const char *name, DType d, uint32_t n0, uint32_t n1, StmtVec *out) {
   const Expr **shape = ARENA_ARRAY(em->c->arena, const Expr *, 2);
@@ -158,11 +159,17 @@ static bool wide_tile(const Tile *t) {
   return !t->kn->con->b_rows && t->height > 1 && t->height < t->nv;
 }
 
+/* Row i of the set of sums that the step adds to. */
+static const Expr *sums_row(const Tile *t, const Expr *i) {
+  Context *c = t->kn->em->c;
+  return t->phase ? simp_add(c, expr_mul(c, t->phase, i64(c, t->height)), i) : i;
+}
+
 static Stmt *multiply(Tile *t, const Expr *j, bool whole, void *ctx) {
   (void)whole;
   const RowCtx *r = ctx;
   Context *c = t->kn->em->c;
-  const Expr *at[] = {r->i, j};
+  const Expr *at[] = {sums_row(t, r->i), j};
   const Expr *acc = expr_load(c, t->acc, at, 2);
   const Expr *args[] = {expr_load(c, t->va, &r->a, 1), expr_load(c, t->vb, &j, 1), acc};
   DType d = acc->dtype;
@@ -335,7 +342,9 @@ static Stmt *k_loops(Tile *t, uint32_t x) {
   Var *u = loop_var(c, "ku");
   const Expr *at = expr_add(c, expr_add(c, begin, expr_mul(c, v->expr, four)), u->expr);
   emit_bind(em, k->var, expr_simplify(c, at));
+  if (t->phases > 1) t->phase = expr_simplify(c, expr_floormod(c, u->expr, i64(c, t->phases)));
   Stmt *body = k_step(t);
+  t->phase = NULL;
   body = loop_of(em->lc, sp, u, four, FOR_UNROLL, body);
   StmtVec both = {0};
   const Expr *all = expr_simplify(c, expr_floordiv(c, kn->kb ? kn->k_block : con->ktotal, four));
@@ -354,22 +363,71 @@ static Stmt *k_loops(Tile *t, uint32_t x) {
   return out.n ? seq_of(em->a, &out) : NULL;
 }
 
+/* A small tile has fewer chains of additions than keep the multiply-adds busy: several sets of sums
+ * take turns. */
+static uint32_t count_phases(const Tile *t) {
+  const Contraction *con = t->kn->con;
+  const Variant *v = t->kn->em->s->v;
+  uint32_t sums = t->height * t->nv, n = 1;
+  int64_t k;
+  if (con->nk != 1 || con->b_rows || con->edges || con->windows || con->nbounds ||
+      (expr_const_int(t->kn->em->c, con->ktotal, &k) && k < SHORT_K))
+    return 1;
+  while (n < UNROLL_K && sums * n < v->fma_chains && sums * (2 * n + 1) + 2 <= v->vector_regs)
+    n *= 2;
+  return n;
+}
+
+/* The sets of sums after the first begin at zero. */
+static Stmt *clear_set(Tile *t, const Expr *j, bool whole, void *ctx) {
+  (void)whole;
+  const RowCtx *r = ctx;
+  Context *c = t->kn->em->c;
+  const Contraction *con = t->kn->con;
+  const Expr *at[] = {simp_add(c, r->i, i64(c, t->height)), j};
+  const Expr *zero = expr_broadcast(c, expr_lit(c, con->d, 0), con->lanes);
+  return stmt_store(t->kn->em->a, con->st->span, t->acc, at, zero);
+}
+
+/* What ctx's `a` rows further on has come to is added. */
+static Stmt *add_set(Tile *t, const Expr *j, bool whole, void *ctx) {
+  (void)whole;
+  const RowCtx *r = ctx;
+  Context *c = t->kn->em->c;
+  const Expr *to[] = {r->i, j}, *from[] = {simp_add(c, r->i, r->a), j};
+  const Expr *sum = expr_add(c, expr_load(c, t->acc, to, 2), expr_load(c, t->acc, from, 2));
+  return stmt_store(t->kn->em->a, t->kn->con->st->span, t->acc, to, sum);
+}
+
+/* fn for n rows of sums, which may be of several sets. */
+static void each_sum(Tile *t, VectorFn fn, uint32_t n, uint32_t distance, StmtVec *out) {
+  Emit *em = t->kn->em;
+  Var *i = loop_var(em->c, "i");
+  RowCtx rc = {i->expr, i64(em->c, distance)};
+  Stmt *loop = n ? unrolled(em, i, n, each_vector(t, fn, &rc)) : NULL;
+  if (loop) vec_push(em->tmp, out, loop);
+}
+
 Stmt *emit_tile(Tile *t) {
   Emit *em = t->kn->em;
   const Contraction *con = t->kn->con;
   StmtVec out = {0};
   DType wide = dtype_lanes(con->d, con->lanes);
   emit_bind(em, con->n.var, con->n.var->expr);
-  t->acc = local_vectors(em, "acc", wide, t->height, t->nv, &out);
+  t->phases = count_phases(t);
+  t->acc = local_vectors(em, "acc", wide, t->height * t->phases, t->nv, &out);
   t->va = local_vectors(em, "va", wide, wide_tile(t) ? t->height : 1, 0, &out);
   t->vb = local_vectors(em, "vb", wide, t->nv, 0, &out);
   vec_push(em->tmp, &out, sums_begin(t));
+  each_sum(t, clear_set, t->height * (t->phases - 1), 0, &out);
   t->from = 0;
   t->to = t->height;
   bind_bounds(t, &out);
   WindowTile part = {t->row, t->first, t->height, t->nv, t->vector};
   Stmt *loops = con->windows ? windows_steps(em, con, t->acc, &part) : k_loops(t, 0);
   if (loops) vec_push(em->tmp, &out, loops);
+  for (uint32_t n = t->phases / 2; n; n /= 2)
+    each_sum(t, add_set, t->height * n, t->height * n, &out);
   vec_push(em->tmp, &out, sums_end(t));
   return seq_of(em->a, &out);
 }
