@@ -36,6 +36,13 @@ enum { STALL = 200000, MAX_PENALTY = 50000000 };
 
 static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER; /* held while the pool works */
 static pthreadpool_t pool;
+/* Pieces [next, end) of the loop that runs, of which the thread takes the next that has none. */
+typedef struct {
+  _Alignas(64) _Atomic int64_t next;
+  int64_t end;
+} Share;
+static Share *shares; /* one for each thread of the pool */
+static int nthreads, nshares;
 static atomic_bool pool_tried; /* made, or found impossible */
 static int64_t penalty;        /* of the last stall, halved by each quick join */
 static int64_t serial_until;   /* no threads before this time */
@@ -100,6 +107,8 @@ static void stop_pool(void) {
   if (pthread_mutex_trylock(&pool_lock) != 0) return; /* a loop runs: the process ends anyway */
   pthreadpool_destroy(pool);
   pool = NULL; /* loops that come later run serially */
+  free(shares);
+  shares = NULL;
   pthread_mutex_unlock(&pool_lock);
 }
 
@@ -140,28 +149,31 @@ static void make_pool(void) {
   /* The host's signals are for the host's threads. */
   sigfillset(&all);
   if (pthread_sigmask(SIG_SETMASK, &all, &old) != 0) return;
-  int n = 1 + grant_threads(rx_num_threads() - 1);
-  if (n > 1) pool = pthreadpool_create((size_t)n);
+  nthreads = 1 + grant_threads(rx_num_threads() - 1);
+  free(shares); /* of the parent, in a child */
+  shares = nthreads > 1 ? aligned_alloc(64, (size_t)nthreads * sizeof *shares) : NULL;
+  if (shares) pool = pthreadpool_create((size_t)nthreads);
   (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
 /* ---- loops ---- */
 
-/* One parallel loop. */
+/* One parallel loop. The first fields are what each thread reads: few lines of cache to wait for.
+ */
 typedef struct {
-  RxRangeFn fn;
+  _Alignas(64) RxRangeFn fn;
   void *ctx;
   int64_t n, grain;
+  uint64_t number;        /* with the built-in pool */
   _Atomic int64_t failed; /* the lowest piece that failed so far, or INT64_MAX */
-  pthread_mutex_t lock;   /* for the two below */
-  int status;
-  char message[RX_ERROR_SIZE];
-  /* With the built-in pool: */
-  uint64_t number;
   fenv_t env;
-  _Atomic int64_t left;     /* pieces that are not done */
+  _Atomic int64_t left;     /* shares that are not done */
   _Atomic int64_t finished; /* when the last one was */
+  int status;               /* of piece `failed` */
+  char message[RX_ERROR_SIZE];
 } Loop;
+
+static pthread_mutex_t failure_lock = PTHREAD_MUTEX_INITIALIZER; /* for any loop's last two */
 
 static int run_piece(const Loop *l, int64_t piece) {
   int64_t begin = piece * l->grain;
@@ -177,29 +189,38 @@ static void run_task(void *arg, int64_t piece) {
   int status = run_piece(l, piece);
   inside = outer;
   if (status == 0) return;
-  pthread_mutex_lock(&l->lock);
+  pthread_mutex_lock(&failure_lock);
   if (piece < atomic_load_explicit(&l->failed, memory_order_relaxed)) {
     atomic_store_explicit(&l->failed, piece, memory_order_relaxed);
     l->status = status;
     memcpy(l->message, rx_error_buffer(), sizeof l->message);
   }
-  pthread_mutex_unlock(&l->lock);
+  pthread_mutex_unlock(&failure_lock);
 }
 
-static void pool_task(void *arg, size_t piece) {
+/* A thread's share of the pieces first, then what is left of the others'. */
+static void run_share(void *arg, size_t at) {
   Loop *l = arg;
   if (environment != l->number) {
     (void)fesetenv(&l->env);
     environment = l->number;
   }
-  run_task(l, (int64_t)piece);
+  for (int i = 0; i < nshares; i++) {
+    Share *s = &shares[((int)at + i) % nshares];
+    while (atomic_load_explicit(&s->next, memory_order_relaxed) < s->end) {
+      int64_t piece = atomic_fetch_add_explicit(&s->next, 1, memory_order_relaxed);
+      if (piece < s->end) run_task(l, piece);
+    }
+  }
   if (atomic_fetch_sub(&l->left, 1) == 1) atomic_store(&l->finished, now());
 }
 
-static int run_serially(const Loop *l, int64_t pieces) {
-  for (int64_t i = 0; i < pieces; i++) {
-    int status = run_piece(l, i);
+static int run_serially(RxRangeFn fn, void *ctx, int64_t n, int64_t grain) {
+  for (int64_t begin = 0; begin < n;) {
+    int64_t end = n - begin < grain ? n : begin + grain;
+    int status = fn(ctx, begin, end);
     if (status) return status;
+    begin = end;
   }
   return 0;
 }
@@ -210,11 +231,18 @@ static bool run_in_pool(Loop *l, int64_t pieces) {
   if (!atomic_load(&pool_tried)) make_pool();
   bool runs = pool && (penalty == 0 || now() >= serial_until);
   if (runs) {
+    nshares = pieces < nthreads ? (int)pieces : nthreads;
+    int64_t each = pieces / nshares, more = pieces % nshares, next = 0;
+    for (int i = 0; i < nshares; i++) {
+      atomic_init(&shares[i].next, next);
+      next += each + (i < more);
+      shares[i].end = next;
+    }
     l->number = environment = ++loops;
     (void)fegetenv(&l->env);
-    atomic_init(&l->left, pieces);
+    atomic_init(&l->left, nshares);
     atomic_init(&l->finished, 0);
-    pthreadpool_parallelize_1d(pool, pool_task, l, (size_t)pieces,
+    pthreadpool_parallelize_1d(pool, run_share, l, (size_t)nshares,
                                penalty ? PTHREADPOOL_FLAG_YIELD_WORKERS : 0);
     int64_t end = now(), wait = end - atomic_load(&l->finished);
     if (wait > STALL) {
@@ -233,18 +261,20 @@ int rx_parallel_for(RxRangeFn fn, void *ctx, int64_t n, int64_t grain) {
   if (n <= 0) return 0;
   if (grain < 1) grain = 1;
   int64_t pieces = n / grain + (n % grain != 0);
-  Loop l = {.fn = fn, .ctx = ctx, .n = n, .grain = grain, .status = 0};
-  if (pieces == 1 || inside) return run_serially(&l, pieces);
-  if (!host_run && rx_num_threads() == 1) return run_serially(&l, pieces);
+  if (pieces == 1 || inside) return run_serially(fn, ctx, n, grain);
+  if (!host_run && rx_num_threads() == 1) return run_serially(fn, ctx, n, grain);
+  Loop l; /* the message is set when it is needed */
+  l.fn = fn;
+  l.ctx = ctx;
+  l.n = n;
+  l.grain = grain;
+  l.number = 0;
+  l.status = 0;
   atomic_init(&l.failed, INT64_MAX);
-  pthread_mutex_init(&l.lock, NULL);
-  bool ran = true;
   if (host_run)
     host_run(host_user, run_task, &l, pieces);
-  else
-    ran = run_in_pool(&l, pieces);
-  pthread_mutex_destroy(&l.lock);
-  if (!ran) return run_serially(&l, pieces);
+  else if (!run_in_pool(&l, pieces))
+    return run_serially(fn, ctx, n, grain);
   if (l.status) memcpy(rx_error_buffer(), l.message, sizeof l.message);
   return l.status;
 }
