@@ -34,7 +34,7 @@ static const struct {
 
 static const struct {
   uint32_t vector_bits, vector_regs;
-  bool has_fma, has_mask;
+  bool has_fma, has_mask, has_nan_minmax, has_mem_operands, in_order;
   uint32_t table_lanes, fma_chains, l1_bytes, l2_bytes;
 } levels[] = {
 #define LEVEL(arch, id, ...) {__VA_ARGS__},
@@ -71,6 +71,9 @@ static void set_level(Variant *v, LevelId level) {
   v->vector_regs = levels[level].vector_regs;
   v->has_fma = levels[level].has_fma;
   v->has_mask = levels[level].has_mask;
+  v->has_nan_minmax = levels[level].has_nan_minmax;
+  v->has_mem_operands = levels[level].has_mem_operands;
+  v->in_order = levels[level].in_order;
   v->table_lanes = levels[level].table_lanes;
   v->fma_chains = levels[level].fma_chains;
   v->l1_bytes = levels[level].l1_bytes;

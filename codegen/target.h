@@ -14,9 +14,12 @@ typedef struct {
   uint32_t vector_bits; /* 128, 256, 512 */
   uint32_t vector_regs; /* 16, 32 */
   bool has_fma;
-  bool has_mask;        /* masked vector loads and stores are cheap (AVX-512) */
-  uint32_t table_lanes; /* float32 of a table that one instruction picks from by lane, or 0 */
-  uint32_t fma_chains;  /* FMA latency x pipes: independent accumulators needed (8 or 10) */
+  bool has_mask;         /* masked vector loads and stores are cheap (AVX-512) */
+  bool has_nan_minmax;   /* an instruction for min and max that gives NaN for NaN (AArch64) */
+  bool has_mem_operands; /* arithmetic takes an operand from memory (x86) */
+  bool in_order;         /* runs instructions as they stand: their order has to hide latencies */
+  uint32_t table_lanes;  /* float32 of a table that one instruction picks from by lane, or 0 */
+  uint32_t fma_chains;   /* FMA latency x pipes: independent accumulators needed (8 or 10) */
   uint32_t l1_bytes, l2_bytes; /* per core, conservative */
 } Variant;
 

@@ -348,9 +348,14 @@ static LLVMValueRef fast(Fn *fn, LLVMValueRef v) {
   return v;
 }
 
-/* A NaN in either operand gives NaN; with a constant operand that is one instruction. */
+/* A NaN in either operand gives NaN; on x86 that is one instruction with a constant operand. */
 static LLVMValueRef float_minmax(Fn *fn, bool max, LLVMValueRef x, LLVMValueRef y) {
   LLVMBuilderRef b = fn->b;
+  if (fn->v->has_nan_minmax) {
+    LLVMTypeRef t = LLVMTypeOf(x);
+    LLVMValueRef args[2] = {x, y};
+    return cg_intrinsic(fn->cg, b, max ? "llvm.maximum" : "llvm.minimum", &t, 1, args, 2);
+  }
   LLVMRealPredicate p = max ? LLVMRealOGT : LLVMRealOLT;
   if (LLVMIsConstant(x)) {
     LLVMValueRef t = x;

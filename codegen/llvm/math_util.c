@@ -191,11 +191,19 @@ Val mround16(const Math *m, Val x, double k, Val *n) {
   return msub(m, t, magic);
 }
 
+static Val minmax(const Math *m, const char *name, Val x, double k) {
+  LLVMTypeRef t = m->ft;
+  Val args[2] = {x, mk(m, k)};
+  return cg_intrinsic(m->cg, m->b, name, &t, 1, args, 2);
+}
+
 Val matmost(const Math *m, Val x, double k) {
+  if (m->v->has_nan_minmax) return minmax(m, "llvm.minimum", x, k);
   return msel(m, mcmp(m, LLVMRealOGT, x, mk(m, k)), mk(m, k), x);
 }
 
 Val matleast(const Math *m, Val x, double k) {
+  if (m->v->has_nan_minmax) return minmax(m, "llvm.maximum", x, k);
   return msel(m, mcmp(m, LLVMRealOLT, x, mk(m, k)), mk(m, k), x);
 }
 

@@ -15,9 +15,13 @@ static void init_llvm(const Target *t) {
   static bool options;
   if (!options) {
     options = true;
-    /* Loop strength reduction is where spills come from; the emitter does its work itself. */
-    const char *argv[] = {"relaxc", "-disable-lsr"};
-    LLVMParseCommandLineOptions(2, argv, NULL);
+    /* Loop strength reduction is where spills come from; the emitter does its work itself. So is
+     * the machine scheduler where loads are instructions of their own: it brings them forward,
+     * which gains nothing on processors that do so themselves. */
+    const Variant *v = &t->variants[0];
+    bool as_emitted = !v->has_mem_operands && !v->in_order;
+    const char *argv[] = {"relaxc", "-disable-lsr", "-enable-misched=0"};
+    LLVMParseCommandLineOptions(as_emitted ? 3 : 2, argv, NULL);
   }
   /* Only the target that is needed: the others cost start-up time. */
   if (strncmp(t->triple, "aarch64", 7) == 0 || strncmp(t->triple, "arm64", 5) == 0) {

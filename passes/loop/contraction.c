@@ -251,8 +251,10 @@ static uint32_t tile_regs(const Variant *v) {
 
 /* Registers of a tile: accumulators, what one step keeps of the shorter side, and one of the other
  * (tile.c). With one row the vectors of B are operands in memory. */
-static uint32_t regs_of_tile(const Contraction *con, uint32_t rows, uint32_t nv) {
+static uint32_t regs_of_tile(const Contraction *con, const Variant *v, uint32_t rows, uint32_t nv) {
   uint32_t kept = con->b_rows || nv < rows ? nv : rows;
+  /* rows of B wait for the step that they serve next */
+  if (con->b_rows && con->nk > 1 && !v->has_mem_operands) kept = rows * nv;
   /* steps of several axes are unrolled, and the loads of one overlap the end of another */
   uint32_t early = con->nk > 1 && nv > 2;
   return rows * nv + kept + 1 + early;
@@ -261,7 +263,7 @@ static uint32_t regs_of_tile(const Contraction *con, uint32_t rows, uint32_t nv)
 /* Rows of the tallest tile with nv vectors. */
 static uint32_t tile_rows(const Contraction *con, const Variant *v, uint32_t nv) {
   uint32_t rows = 1, most = con->b_rows ? B_ROWS : 12;
-  while (rows < most && regs_of_tile(con, rows + 1, nv) <= tile_regs(v)) rows++;
+  while (rows < most && regs_of_tile(con, v, rows + 1, nv) <= tile_regs(v)) rows++;
   return nv == 2 && rows > 1 ? rows & ~1u : rows;
 }
 
@@ -310,7 +312,7 @@ static uint32_t tile_vectors(const Kernel *kn, const RowSegment *segs, uint32_t 
     bool fits = true;
     for (uint32_t k = 0; k < n; k++) {
       if (!expr_const_int(c, segs[k].count, &tiles)) tiles = 1;
-      fits &= regs_of_tile(con, segs[k].height, nv) <= tile_regs(v);
+      fits &= regs_of_tile(con, v, segs[k].height, nv) <= tile_regs(v);
       cost += tiles * step_cost(chains_needed(kn, segs[k].height), segs[k].height, nv, count);
     }
     if (!fits || cost >= *least) continue;

@@ -80,9 +80,10 @@ check("matmul, float64", "R.matmul(a, b)", a @ b, tol=1e-14, a=a, b=b)
 for stride in 1, 2:
     x, w = f(1, 16, 15, 15), f(24, 16, 3, 3)
     check("conv2d", f"R.nn.conv2d(x, w, strides=[{stride},{stride}], padding=[1,1,1,1])", conv(x, w, stride, 1), x=x, w=w)
-for size in 7, 14:
+for size, stride in (7, 1), (14, 1), (33, 1), (34, 2):
     x, w = f(1, 24, size, size), f(24, 1, 3, 3)
-    check("conv2d, depthwise", "R.nn.conv2d(x, w, padding=[1,1,1,1], groups=24)", conv(x, w, 1, 24), x=x, w=w)
+    check("conv2d, depthwise", f"R.nn.conv2d(x, w, strides=[{stride},{stride}], padding=[1,1,1,1], groups=24)",
+          conv(x, w, stride, 24), x=x, w=w)
 x = f(13, 129)
 check("softmax", "R.nn.softmax(x, axis=-1)", softmax(x.astype(float)), x=x)
 x, g, b = f(9, 100), f(100), f(100)
@@ -91,6 +92,16 @@ x = f(7, 333) * 3
 check("gelu", "R.nn.gelu(x)", 0.5 * x * (1 + erf(x / math.sqrt(2))), x=x)
 for name, fn in ("exp", np.exp), ("tanh", np.tanh), ("erf", erf), ("sin", np.sin), ("cos", np.cos):
     check(name, f"R.{name}(x)", fn(x.astype(float)), x=x)
+# NaN in one operand, in the other, in both and in neither; the rest are the values.
+a, b = f(5, 37), f(5, 37)
+a[:, ::3] = np.nan
+b[:, ::4] = np.nan
+for name, body, want in (("maximum", "R.maximum(a, b)", np.maximum(a, b)), ("minimum", "R.minimum(a, b)", np.minimum(a, b)),
+                         ("clip", "R.clip(R.add(a, b), -0.5, 0.5)", np.clip(a + b, -0.5, 0.5)),
+                         ("relu", "R.nn.relu(R.add(a, b))", np.maximum(a + b, 0)),
+                         ("exp", "R.exp(R.multiply(a, b))", np.exp(a.astype(float) * b))):
+    check(f"NaN in {name}", f'R.astype(R.isnan({body}), "int32")', np.isnan(want).astype("int32"), tol=0, a=a, b=b)
+    check(f"{name} beside NaN", f"R.where(R.isnan({body}), R.zeros_like(a), {body})", np.nan_to_num(want), a=a, b=b)
 x = np.abs(x) + np.float32(0.01)
 check("log", "R.log(x)", np.log(x.astype(float)), x=x)
 x = f(37, 53)
