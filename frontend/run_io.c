@@ -280,7 +280,8 @@ static void fill_random(Gather *g, uint32_t i) {
     wrong(g, "input '%s' would be too large", v->name);
     return;
   }
-  char *p = arena_alloc(a, t->bytes + 16);
+  char *p = arena_alloc(a, t->bytes + 64);
+  p += -(uintptr_t)p & 63; /* aligned as the runtime's own tensors are */
   size_t e = dtype_bytes(t->dtype);
   for (uint64_t k = 0; k < n; k++) {
     uint64_t r = next_random(g);

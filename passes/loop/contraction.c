@@ -3,7 +3,9 @@
  * A sum of products of two loads, whose offsets are linear in all axes: an axis that both operands
  * and the result have is a batch axis, one of A and C a row axis (m), one of B and C a column axis
  * (n), one of A and B a reduction axis (k). Matrix products of any layout and broadcast, einsums,
- * convolutions and users' own loops all come out the same.
+ * convolutions and users' own loops all come out the same. Where the axis along which C is
+ * contiguous is a batch axis, the channels of a depthwise convolution, it is the column axis all
+ * the same: A then gives a vector for each row instead of an element.
  *
  * The plan: B packed into panels when there are enough rows to pay for it, or read in place; rows
  * in balanced tiles (static) or full tiles and one guarded rest (symbolic); blocks of K with the
@@ -16,6 +18,8 @@
 #define PACK_ROWS 48       /* fewer rows don't pay for packing */
 #define PACK_ROWS_NEAR 128 /* nor these, when all of B fits into L2 */
 #define NEAR_BYTES (1 << 20)
+#define COMMON_ROWS 4    /* rows that share a vector of columns which the other operand has, too, */
+#define COMMON_COLUMNS 8 /* and columns that are worth it */
 #define PARALLEL_WORK (1 << 19)
 #define TASK_ROWS 12 /* of a tile */
 #define TASK_COLUMNS 32
@@ -32,7 +36,7 @@ static bool type_fits(const Variant *v, DType d) {
   return dtype_is_int(d) && d.bits >= 32 && variant_lanes(v, d) > 1;
 }
 
-enum { IN_A = 1, IN_B = 2, IN_C = 4 };
+enum { IN_A = 1, IN_B = 2, IN_C = 4, IN_ALL = IN_A | IN_B | IN_C };
 
 static bool is_indirect(const Expr *load) {
   for (uint32_t i = 0; i < load->n; i++)
@@ -60,16 +64,43 @@ static bool classify(Sched *s, const Stage *st, const Expr *la, const Expr *lb, 
       if (v) in[i] |= (uint8_t)(1 << o);
       if (o == 2 && v == 1) unit_c[i] = true;
     }
-    if (!linear && (in[i] != (IN_A | IN_B | IN_C) || is_indirect(la) || is_indirect(lb)))
-      return false;
+    if (!linear && (in[i] != IN_ALL || is_indirect(la) || is_indirect(lb))) return false;
   }
   return true;
 }
 
-/* The column axis: C is contiguous along it and just one operand has it. */
-static int32_t column_axis(const Stage *st, const uint8_t *in, const bool *unit_c) {
-  for (uint32_t i = 0; i < st->nspatial; i++)
-    if (unit_c[i]) return in[i] == (IN_A | IN_C) || in[i] == (IN_B | IN_C) ? (int32_t)i : -1;
+/* Of two operands that both have axis i: the one that is contiguous along it and has at least
+ * COMMON_ROWS rows of its own, as IN_A or IN_B; 0 when there is none. The same for all variants. */
+static uint8_t row_operand(Sched *s, const Stage *st, const Expr *la, const Expr *lb,
+                           const uint8_t *in, uint32_t i) {
+  const Expr *loads[] = {la, lb};
+  uint8_t best = 0;
+  int64_t most = COMMON_ROWS - 1, size;
+  if (expr_const_int(s->c, st->axes[i].extent, &size) && size < COMMON_COLUMNS) return 0;
+  for (uint8_t o = IN_A; o <= IN_B; o++) {
+    const Expr *load = loads[o - IN_A];
+    const Dim *k = stride_of(s->lc, st, flat_offset(s->lc, load->buf, load->arg), st->axes[i].var);
+    int64_t stride, rows = 1, e;
+    if (!k || !dim_is_const(k, &stride)) return 0;
+    for (uint32_t a = 0; a < st->nspatial; a++)
+      if (in[a] == (o | IN_C)) rows *= expr_const_int(s->c, st->axes[a].extent, &e) ? e : 64;
+    if (stride != 1 || rows <= most) continue;
+    most = rows;
+    best = o;
+  }
+  return best;
+}
+
+/* The column axis: C is contiguous along it, and just one operand has it or, where channels of a
+ * depthwise convolution are the last axis, both have. */
+static int32_t column_axis(Sched *s, const Stage *st, const Expr *la, const Expr *lb,
+                           const uint8_t *in, const bool *unit_c) {
+  for (uint32_t i = 0; i < st->nspatial; i++) {
+    if (!unit_c[i]) continue;
+    bool found = in[i] == IN_ALL ? row_operand(s, st, la, lb, in, i) != 0
+                                 : in[i] == (IN_A | IN_C) || in[i] == (IN_B | IN_C);
+    return found ? (int32_t)i : -1;
+  }
   return -1;
 }
 
@@ -81,7 +112,7 @@ bool stage_is_contraction(Sched *s, const Stage *st) {
   uint8_t in[MAX_AXES];
   bool unit_c[MAX_AXES];
   if (!classify(s, st, la, lb, in, unit_c)) return false;
-  int32_t n = column_axis(st, in, unit_c);
+  int32_t n = column_axis(s, st, la, lb, in, unit_c);
   if (n < 0) return false;
   bool any_k = false;
   for (uint32_t i = 0; i < st->naxes; i++) {
@@ -94,6 +125,7 @@ bool stage_is_contraction(Sched *s, const Stage *st) {
     }
   }
   if (!any_k) return false;
+  if (in[n] == IN_ALL) return true;
   /* one row against a B that isn't contiguous along n: dot products do better */
   uint8_t b_bit = in[n] & (IN_A | IN_B);
   const Expr *lv = b_bit == IN_A ? la : lb;
@@ -102,7 +134,7 @@ bool stage_is_contraction(Sched *s, const Stage *st) {
   if (dim_is_const(stride, &step) && step == 1) return true;
   for (uint32_t i = 0; i < st->nspatial; i++) {
     if (!expr_const_int(s->c, st->axes[i].extent, &e)) e = 64;
-    if (in[i] == ((IN_A | IN_B | IN_C) & ~b_bit)) rows *= e;
+    if (in[i] == (IN_ALL & ~b_bit)) rows *= e;
     if ((int32_t)i != n && in[i] == (b_bit | IN_C)) b_rows *= e;
   }
   return rows >= 4 || (step > 0 && step <= NEAR_STRIDE && b_rows >= 4);
@@ -114,12 +146,12 @@ int64_t contraction_tasks(Sched *s, const Stage *st) {
   int64_t rows = 1, columns = 1, others = 1, e;
   const Expr *la = factor_load(st->value->arg[0]), *lb = factor_load(st->value->arg[1]);
   if (!classify(s, st, la, lb, in, unit_c)) return 1;
-  uint8_t b = in[column_axis(st, in, unit_c)];
+  uint8_t b = in[column_axis(s, st, la, lb, in, unit_c)];
   for (uint32_t i = 0; i < st->nspatial; i++) {
     if (!expr_const_int(s->c, st->axes[i].extent, &e)) continue;
     if (in[i] == b)
       columns *= e;
-    else if (in[i] == (IN_A | IN_B | IN_C))
+    else if (in[i] == IN_ALL)
       others *= e;
     else
       rows *= e;
@@ -148,6 +180,7 @@ static int32_t other_columns(Context *c, const Stage *st, const uint8_t *in, int
   Axis at[MAX_AXES];
   int32_t index[MAX_AXES];
   uint32_t count = 0;
+  if (in[n] == IN_ALL) return -1;
   uint8_t want = in[n] == (IN_A | IN_C) ? IN_B | IN_C : IN_A | IN_C;
   for (uint32_t i = 0; i < st->nspatial; i++) {
     if (in[i] != want) continue;
@@ -201,11 +234,13 @@ bool contraction_find(Sched *s, const Group *g, bool swap, Contraction *con) {
   uint8_t in[MAX_AXES];
   bool unit_c[MAX_AXES];
   if (!classify(s, st, la, lb, in, unit_c)) return false;
-  int32_t n = column_axis(st, in, unit_c);
+  int32_t n = column_axis(s, st, la, lb, in, unit_c);
   if (n >= 0 && swap) n = other_columns(c, st, in, n);
   if (n < 0) return false;
   *con = (Contraction){.st = st, .a = fa, .b = fb, .d = st->out->dtype};
-  if (in[n] & IN_A) { /* the column operand is called B */
+  con->a_columns = in[n] == IN_ALL;
+  if (con->a_columns ? row_operand(s, st, la, lb, in, (uint32_t)n) == IN_B : in[n] & IN_A) {
+    /* the column operand is called B, the one with rows A */
     con->a = fb;
     con->b = fa;
     for (uint32_t i = 0; i < st->naxes; i++)
@@ -252,7 +287,7 @@ static uint32_t tile_regs(const Variant *v) {
 /* Registers of a tile: accumulators, what one step keeps of the shorter side, and one of the other
  * (tile.c). With one row the vectors of B are operands in memory. */
 static uint32_t regs_of_tile(const Contraction *con, const Variant *v, uint32_t rows, uint32_t nv) {
-  uint32_t kept = con->b_rows || nv < rows ? nv : rows;
+  uint32_t kept = con->b_rows || con->a_columns || nv < rows ? nv : rows;
   /* rows of B wait for the step that they serve next */
   if (con->b_rows && con->nk > 1 && !v->has_mem_operands) kept = rows * nv;
   /* steps of several axes are unrolled, and the loads of one overlap the end of another */
@@ -599,7 +634,7 @@ bool contraction_emit(Sched *s, Group *g, const Stage *before, StmtVec *out) {
   } else {
     con = (Contraction){0};
     find_form(s, g, &con);
-    if (con.st && !before) rows_compact(s, g, &con, out);
+    if (con.st && !before && !con.a_columns) rows_compact(s, g, &con, out);
     con = (Contraction){0};
     emit_init(&em, s, g);
     if (!before) emit_collapse(&em);
@@ -629,7 +664,7 @@ bool contraction_emit(Sched *s, Group *g, const Stage *before, StmtVec *out) {
     kn.src.panels = flat_view(s->lc, ready);
   }
   kn.turned = results_turned(s, &em, &con);
-  kn.rows_inside = con.nrows && !(sizes_known && n * k * elem <= STAY_BYTES);
+  kn.rows_inside = con.nrows && (con.a_columns || !(sizes_known && n * k * elem <= STAY_BYTES));
   Axis outer[MAX_AXES] = {0};
   Var *vars[MAX_AXES] = {0};
   uint32_t no = 0;

@@ -45,9 +45,10 @@ typedef struct {
   uint32_t nouter;
   Axis rows[MAX_AXES]; /* m axes that aren't tiled: B doesn't have them */
   uint32_t nrows;
-  bool b_outer; /* B has axes among the outer ones */
-  Axis m, n;    /* tiled axes; m.var NULL: a single row */
-  bool b_rows;  /* the rows of a tile are B's: A has no axis of its own (depthwise convolution) */
+  bool b_outer;   /* B has axes among the outer ones */
+  Axis m, n;      /* tiled axes; m.var NULL: a single row */
+  bool b_rows;    /* the rows of a tile are B's: A has no axis of its own (depthwise convolution) */
+  bool a_columns; /* A has the columns, too: a vector for each row (channels in lanes) */
   Axis k[MAX_AXES];
   uint32_t nk;
   const Expr *ktotal;  /* product of the k extents */

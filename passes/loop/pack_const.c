@@ -165,7 +165,7 @@ static bool plan_packing(Sched *s, Group *g, const NodeVec *calls, Packing *p) {
   p->width = s->lc->pc->target->panel_lanes * 32 / load->dtype.bits;
   int64_t bytes = p->n * p->total * (int64_t)dtype_bytes(load->dtype);
   return p->width > 1 && dtype_eq(load->dtype, con.d) &&
-         (bytes > SMALL_BYTES || !con.b_unit || swapped);
+         (bytes > SMALL_BYTES || !con.b_unit || swapped || con.a_columns);
 }
 
 static ConstData *pack_data(PassCtx *pc, const ConstData *d, const Packing *p) {

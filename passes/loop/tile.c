@@ -156,7 +156,15 @@ static Stmt *load_b(Tile *t, const Expr *j, bool whole, void *ctx) {
 
 /* Fewer rows than vectors: A's elements stay in registers during a step of k, B's vectors go by. */
 static bool wide_tile(const Tile *t) {
-  return !t->kn->con->b_rows && t->height > 1 && t->height < t->nv;
+  const Contraction *con = t->kn->con;
+  return !con->b_rows && !con->a_columns && t->height > 1 && t->height < t->nv;
+}
+
+/* Vector j of the row of A that m is bound to. */
+static const Expr *a_vector(Tile *t, const Expr *j, bool whole) {
+  Emit *em = t->kn->em;
+  Lanes ln = tile_lanes(t, j, whole);
+  return emit_value(em, &ln, emit_prepare(em, t->kn->con->a));
 }
 
 /* Row i of the set of sums that the step adds to. */
@@ -166,12 +174,12 @@ static const Expr *sums_row(const Tile *t, const Expr *i) {
 }
 
 static Stmt *multiply(Tile *t, const Expr *j, bool whole, void *ctx) {
-  (void)whole;
   const RowCtx *r = ctx;
   Context *c = t->kn->em->c;
   const Expr *at[] = {sums_row(t, r->i), j};
   const Expr *acc = expr_load(c, t->acc, at, 2);
-  const Expr *args[] = {expr_load(c, t->va, &r->a, 1), expr_load(c, t->vb, &j, 1), acc};
+  const Expr *a = r->a ? expr_load(c, t->va, &r->a, 1) : a_vector(t, j, whole);
+  const Expr *args[] = {a, expr_load(c, t->vb, &j, 1), acc};
   DType d = acc->dtype;
   const Expr *v = dtype_is_float(d) ? expr_call(c, INTRIN_fma, d, args, 3)
                                     : expr_add(c, acc, expr_mul(c, args[0], args[1]));
@@ -223,13 +231,17 @@ static Stmt *k_step(Tile *t) {
     vec_push(em->tmp, &out, each_vector(t, multiply_column, NULL));
     return seq_of(em->a, &out);
   }
-  RowCtx rc = {row_with_term(t, i), i64(c, 0)};
+  RowCtx rc = {row_with_term(t, i), con->a_columns ? NULL : i64(c, 0)};
   for (uint32_t j = 0; con->edges && j < t->nv; j++) {
     const Expr *at = i64(c, j);
     vec_push(em->tmp, &out, stmt_store(em->a, con->st->span, t->vb, &at, b_within(t, j)));
   }
   if (!con->b_rows && !con->edges) vec_push(em->tmp, &out, each_vector(t, load_b, NULL));
-  vec_push(em->tmp, con->b_rows ? &out : &row, load_a(t, rc.i, rc.a));
+  if (con->a_columns) {
+    if (con->m.var) emit_bind(em, con->m.var, tile_row(t, rc.i));
+  } else {
+    vec_push(em->tmp, con->b_rows ? &out : &row, load_a(t, rc.i, rc.a));
+  }
   if (con->b_rows) vec_push(em->tmp, &row, each_vector(t, load_b, NULL));
   vec_push(em->tmp, &row, each_vector(t, multiply, &rc));
   vec_push(em->tmp, &out, unrolled(em, i, t->to - t->from, seq_of(em->a, &row)));
@@ -416,7 +428,7 @@ Stmt *emit_tile(Tile *t) {
   emit_bind(em, con->n.var, con->n.var->expr);
   t->phases = count_phases(t);
   t->acc = local_vectors(em, "acc", wide, t->height * t->phases, t->nv, &out);
-  t->va = local_vectors(em, "va", wide, wide_tile(t) ? t->height : 1, 0, &out);
+  if (!con->a_columns) t->va = local_vectors(em, "va", wide, wide_tile(t) ? t->height : 1, 0, &out);
   t->vb = local_vectors(em, "vb", wide, t->nv, 0, &out);
   vec_push(em->tmp, &out, sums_begin(t));
   each_sum(t, clear_set, t->height * (t->phases - 1), 0, &out);

@@ -37,7 +37,7 @@ typedef Stmt *(*VectorFn)(Tile *t, const Expr *j, bool whole, void *ctx);
 /* What it finds in ctx when it is called for a row. */
 typedef struct {
   const Expr *i; /* row */
-  const Expr *a; /* its place in va */
+  const Expr *a; /* its place in va; NULL: A is read in place, m is bound to the row */
 } RowCtx;
 
 /* ---- tile.c ---- */

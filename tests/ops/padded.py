@@ -43,7 +43,7 @@ class Case:
         pick = lambda *of: [rng.choice(of) for _ in range(nd)]
         self.kernel, self.stride, self.dilation = pick(1, 2, 3, 3, 5), pick(1, 1, 2, 3), pick(1, 1, 1, 2)
         reach = [(k - 1) * d for k, d in zip(self.kernel, self.dilation)]
-        self.groups = rng.choice((1, 1, 1, 1, 2, 5))
+        self.groups = rng.choice((1, 1, 1, 1, 2, 5, 19))
         self.pad = [(rng.randint(0, r + 2), rng.randint(0, r + 1)) for r in reach]
         if self.groups > 1 and rng.random() < 0.5:  # results of the image's size
             self.stride = [1] * nd
@@ -54,12 +54,15 @@ class Case:
         self.size = [rng.randint(a, max(a, rng.choice((4, 7, 7, 8, 15, 30)))) for a in low]
         if self.groups > 1 and nd == 2 and rng.random() < 0.5:
             self.size[1] = rng.randint(40, 150)  # several vectors, two tiles
-        if self.groups == 1:
+        if self.groups == 19:
+            cin = cout = self.groups = rng.choice((8, 19, 40))
+        elif self.groups == 1:
             cin, cout = rng.choice((2, 3, 12)), rng.choice((1, 16, 33, 48))
         else:  # depthwise, or nearly
             cin, cout = self.groups * rng.choice((1, 1, 1, 2)), self.groups * rng.choice((1, 1, 2))
         n = rng.choice((1, 1, 2))
-        self.last = nd == 2 and self.groups == 1 and rng.random() < 0.3  # NHWC, HWIO
+        self.last = rng.random() < (0.3 if self.groups == 1 else 0.7 if self.groups > 5 else 0)  # NHWC
+        self.order = rng.randrange(3)  # of the weights then
         self.symbolic = rng.choice((0, 0, 0, 0, 0, 1, 2))  # 1: the batch, 2: the first spatial dimension
         self.relu, self.number = rng.random() < 0.5, number
         self.x = rand.integers(-4, 5, (n, cin, *self.size)).astype("float32")
@@ -70,8 +73,9 @@ class Case:
         if self.relu:
             self.want = np.where(self.want < 0, 0, self.want)
         if self.last:
-            self.x, self.want = self.x.transpose(0, 2, 3, 1), self.want.transpose(0, 2, 3, 1)
-            self.w = self.w.transpose(2, 3, 1, 0)
+            self.x, self.want = np.moveaxis(self.x, 1, -1), np.moveaxis(self.want, 1, -1)
+            space = range(2, 2 + nd)
+            self.w = self.w.transpose(((0, *space, 1), (*space, 1, 0), (*space, 0, 1))[self.order])
 
     def text(self):
         i, nd = self.number, len(self.size)
@@ -80,7 +84,10 @@ class Case:
             at = 0 if self.symbolic == 1 else 1 if self.last else 2
             dims[at] = f'"n{i}"'
         pad = [p[0] for p in self.pad] + [p[1] for p in self.pad]
-        layout = ("NHWC", "HWIO") if self.last else ("NC" + "DHW"[3 - nd:], "OI" + "DHW"[3 - nd:])
+        space = "DHW"[3 - nd:]
+        layout = ("NC" + space, "OI" + space)
+        if self.last:
+            layout = (f"N{space}C", (f"O{space}I", f"{space}IO", f"{space}OI")[self.order])
         params = (f'x{i}: R.Tensor(({", ".join(dims)}), "float32")', f'w{i}: R.Tensor({self.w.shape}, "float32")')
         call = (f"R.nn.conv{nd}d(x{i}, w{i}, strides={self.stride}, padding={pad}, dilation={self.dilation}, "
                 f'groups={self.groups}, data_layout="{layout[0]}", kernel_layout="{layout[1]}")')
