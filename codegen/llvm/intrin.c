@@ -411,6 +411,13 @@ LLVMValueRef fn_call_expr(Fn *fn, const Expr *e) {
     if (dtype_is_bool(e->arg[0]->dtype)) x = LLVMBuildZExt(b, x, cg_vec(cg->i8, cg_lanes(x)), "");
     if (dtype_is_bool(e->dtype))
       return LLVMBuildICmp(b, LLVMIntNE, x, LLVMConstNull(LLVMTypeOf(x)), "");
+    if (e->arg[0]->kind == EXPR_LOAD && LLVMIsALoadInst(x) && cg_lanes(x) > 1) {
+      /* a load of that type: instruction selection would take a cast for no reason to use what the
+       * machine has for that type only */
+      LLVMValueRef bits = LLVMBuildLoad2(b, t, LLVMGetOperand(x, 0), "");
+      LLVMSetAlignment(bits, LLVMGetAlignment(x));
+      return bits;
+    }
     return LLVMBuildBitCast(b, x, t, "");
   }
   case INTRIN_likely: return fn_expr(fn, e->arg[0]);

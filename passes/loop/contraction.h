@@ -120,6 +120,8 @@ bool padding_of_rows(Sched *s, const Padding *p, Contraction *con);
 bool padding_of_columns(Emit *em, const Padding *p, Contraction *con);
 /* Whether it takes fewer vectors to have rows of so many columns as one axis, in one tile. */
 bool columns_fit(const Variant *v, int64_t lanes, int64_t rows, int64_t columns);
+/* Whether a factor of con holds no infinity and no NaN for certain: times zero it is zero. */
+bool factor_is_finite(const LoopCtx *lc, const Contraction *con, const Expr *factor);
 /* The same for windows over rows and columns. */
 bool padding_of_windows(Emit *em, const Padding *p, Contraction *con);
 /* Whether B has an element inside of the padding at that column and k. */

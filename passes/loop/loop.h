@@ -26,7 +26,7 @@ typedef struct LoopCtx {
   Map flat;      /* Buffer -> its flat view (Buffer) */
   StmtVec decls; /* DECLs of the flat views, for the top of the body */
   Map packed;    /* Buffer (parameter) -> Buffer: packed at compile time (pack_const.c) */
-  Map finite;    /* packed ones (the former) without infinity and NaN -> non-NULL */
+  Map finite;    /* constant parameters known to hold no infinity and no NaN -> non-NULL */
   bool failed;
 } LoopCtx;
 

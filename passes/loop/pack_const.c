@@ -1,10 +1,12 @@
-/* Constant operands of contractions, packed at compile time.
+/* Constant operands of contractions: packed at compile time, and what is known of their values.
  *
  *   before: call_tir(f, (x, const w (K, N)))
  *   after:  call_tir(f, (x, const w (panels, K, width))), f's parameter reshaped alike
  *
  * Where every call passes a constant for the column operand of f's one contraction that reads it.
  * The layout is that of pack.c; its width is the target's, so every variant reads the same data.
+ * Zeros of a padding times an operand without infinity and NaN may be left out: such operands are
+ * noted, those that are packed and small ones.
  */
 #include <math.h>
 
@@ -17,6 +19,7 @@
 #define PAIRS 0.85       /* speed with two loads and a shuffle for a vector of every second */
 #define SOME_LANES 0.9   /* used of a symbolic extent: it may be short */
 #define SMALL_BYTES (16 * 1024) /* up to here reading in place is as good */
+#define LOOK_BYTES (256 * 1024) /* up to here values are looked at though nothing is packed */
 
 typedef VEC(Node *) NodeVec;
 
@@ -205,6 +208,16 @@ static bool is_finite(const ConstData *d) {
   return all;
 }
 
+/* Whether no call passes an infinity or a NaN for a parameter, nor anything large. */
+static bool all_finite(const NodeVec *calls, uint32_t param, size_t most) {
+  if (!all_constant(calls, param)) return false;
+  for (uint32_t i = 0; i < calls->n; i++) {
+    const ConstData *d = node_in(calls->at[i], 1 + param)->data;
+    if (d->size > most || !is_finite(d)) return false;
+  }
+  return true;
+}
+
 /* Node that replaces constant `old`, in place at its use. */
 static Node *packed_node(PassCtx *pc, Node *call, const Node *old, const Packing *p, Map *done) {
   ConstData *d = map_getp(done, old->data);
@@ -213,6 +226,30 @@ static Node *packed_node(PassCtx *pc, Node *call, const Node *old, const Packing
     map_setp(done, old->data, d);
   }
   return node_const(call->func, d, old->span);
+}
+
+typedef struct {
+  const PrimFunc *f;
+  const NodeVec *calls;
+  uint32_t packed; /* parameter that is packed whatever its size */
+  Arena *a;
+  const Attr **list;
+  uint32_t *n;
+} FindFinite;
+static void find_finite(const Expr *load, void *ctx) {
+  FindFinite *k = ctx;
+  uint32_t param;
+  if (*k->n < MAX_AXES && is_constant(k->f, k->calls, load->buf, &param) &&
+      all_finite(k->calls, param, param == k->packed ? SIZE_MAX : LOOK_BYTES))
+    k->list[(*k->n)++] = attr_int(k->a, param);
+}
+
+static const Attr *list_attr(Arena *a, const Attr *const *items, uint32_t n) {
+  Attr *r = ARENA_NEW(a, Attr);
+  r->kind = ATTR_LIST;
+  r->n = n;
+  r->items = arena_dup(a, items, n * sizeof *items);
+  return r;
 }
 
 void pack_constants(LoopCtx *lc) {
@@ -227,8 +264,8 @@ void pack_constants(LoopCtx *lc) {
   if (!any) return;
   Sched s;
   if (!schedule_open(lc, &s) || !s.simple) return;
-  const Attr *list[MAX_AXES];
-  uint32_t n = 0;
+  const Attr *list[MAX_AXES], *finite[MAX_AXES];
+  uint32_t n = 0, nfinite = 0;
   for (uint32_t i = 0; i < s.items.n && n < MAX_AXES;) {
     if (!s.items.at[i].stage) {
       i++;
@@ -236,32 +273,27 @@ void pack_constants(LoopCtx *lc) {
     }
     Group g;
     i += group_form(&s, i, &g);
+    if (!g.contraction) continue;
     Packing p;
-    if (!g.contraction || !plan_packing(&s, &g, &k.calls, &p)) continue;
+    bool packs = plan_packing(&s, &g, &k.calls, &p);
+    FindFinite ff = {f, &k.calls, packs ? p.param : UINT32_MAX, lc->a, finite, &nfinite};
+    expr_loads(g.stages[0]->value, find_finite, &ff);
+    if (!packs) continue;
     Map done;
-    bool finite = true;
     map_init(&done, lc->tmp);
     for (uint32_t c = 0; c < k.calls.n; c++) {
       Node *call = k.calls.at[c], *old = node_in(call, 1 + p.param);
-      finite = finite && is_finite(old->data);
       node_set_in(call, 1 + p.param, packed_node(pc, call, old, &p, &done));
     }
     int64_t panels = (p.n + p.width - 1) / p.width;
-    Attr *dims[5];
-    int64_t v[] = {p.param, panels, p.total, p.width, finite};
-    for (int d = 0; d < 5; d++) dims[d] = (Attr *)attr_int(lc->a, v[d]);
-    Attr *one = ARENA_NEW(lc->a, Attr);
-    one->kind = ATTR_LIST;
-    one->n = 5;
-    one->items = arena_dup(lc->a, dims, sizeof dims);
-    list[n++] = one;
+    const Attr *dims[4];
+    int64_t v[] = {p.param, panels, p.total, p.width};
+    for (int d = 0; d < 4; d++) dims[d] = attr_int(lc->a, v[d]);
+    list[n++] = list_attr(lc->a, dims, 4);
   }
-  if (!n) return;
-  Attr *all = ARENA_NEW(lc->a, Attr);
-  all->kind = ATTR_LIST;
-  all->n = n;
-  all->items = arena_dup(lc->a, list, n * sizeof list[0]);
-  f->attrs = attr_with(lc->a, f->attrs, "relaxc.packed", all);
+  if (n) f->attrs = attr_with(lc->a, f->attrs, "relaxc.packed", list_attr(lc->a, list, n));
+  if (nfinite)
+    f->attrs = attr_with(lc->a, f->attrs, "relaxc.finite", list_attr(lc->a, finite, nfinite));
 }
 
 void packed_open(LoopCtx *lc) {
@@ -275,7 +307,11 @@ void packed_open(LoopCtx *lc) {
     Buffer *b = buffer_create(c, old->name, old->dtype, shape, 3, "global");
     b->span = old->span;
     map_setp(&lc->packed, old, b);
-    if (one->items[4]->i) map_setp(&lc->finite, old, b);
+  }
+  const Attr *finite = attr_get(lc->f->attrs, "relaxc.finite");
+  for (uint32_t i = 0; finite && i < finite->n; i++) {
+    Buffer *b = lc->f->param_bufs[finite->items[i]->i];
+    map_setp(&lc->finite, b, b);
   }
 }
 
@@ -298,4 +334,5 @@ void packed_close(LoopCtx *lc, const Stmt *body) {
     f->param_bufs = bufs;
   }
   f->attrs = attr_without(lc->a, f->attrs, "relaxc.packed");
+  f->attrs = attr_without(lc->a, f->attrs, "relaxc.finite");
 }

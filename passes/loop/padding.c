@@ -176,10 +176,12 @@ static bool add_bound(Sched *s, const Inside *in, Contraction *con) {
   return true;
 }
 
+bool factor_is_finite(const LoopCtx *lc, const Contraction *con, const Expr *factor) {
+  return dtype_is_int(con->d) || map_hasp(&lc->finite, factor_load(factor)->buf);
+}
+
 bool padding_of_rows(Sched *s, const Padding *p, Contraction *con) {
-  const Buffer *b = factor_load(con->b)->buf;
-  bool finite = dtype_is_int(con->d) || map_hasp(&s->lc->finite, b);
-  if (!finite || con->b_rows || con->b_outer) return false;
+  if (!factor_is_finite(s->lc, con, con->b) || con->b_rows || con->b_outer) return false;
   for (uint32_t i = 0; i < p->n; i++)
     if (!add_bound(s, &p->inside[i], con)) return false;
   return true;

@@ -8,7 +8,8 @@
  *     for each (y, i) that read this row, each j: acc[y] += A[i, j] * that
  *
  * Every element is loaded once for a tile, aligned as its row is, and the padding needs no copy: a
- * vector before or after the row is zero, so is a row above or below the image.
+ * vector before or after the row is zero, so is a row above or below the image. Where A is known to
+ * be finite, what would be multiplied with such a row is left out.
  */
 #include "passes/loop/contraction.h"
 
@@ -121,12 +122,27 @@ typedef struct {
   const Contraction *con;
   const Windows *w;
   StmtVec *out;
-  const Expr *zero;
+  const Expr *zero; /* a part of zeros */
+  bool skips;       /* products of A with zeros add nothing: it is finite */
   Buffer *b;
   const Expr *start; /* of the row at hand in b; NULL: it is zero */
   const Expr
       *parts[2][MAX_PARTS]; /* of it, or of its even columns and its odd ones; NULL: not yet */
 } Walk;
+
+/* Parts of rows are vectors of integers, as which some machines (x86) move lanes from one register
+ * to the next in one step and keep both. */
+static const Expr *as_bits(Context *c, const Expr *e) {
+  DType bits = dtype_lanes(DT(DTYPE_INT, e->dtype.bits), e->dtype.lanes);
+  return dtype_is_float(e->dtype) ? expr_call(c, INTRIN_reinterpret, bits, &e, 1) : e;
+}
+
+static const Expr *as_column(const Walk *k, const Expr *part) {
+  DType d = dtype_lanes(k->con->d, k->con->lanes);
+  if (dtype_eq(part->dtype, d)) return part;
+  if (part == k->zero) return part->arg[0];
+  return expr_call(k->em->c, INTRIN_reinterpret, d, &part, 1);
+}
 
 static const Expr *name_value(Walk *k, const char *name, const Expr *e) {
   Var *v = var_create(k->em->c, name, e->dtype);
@@ -146,7 +162,7 @@ static const Expr *load_part(Walk *k, int64_t i) {
   const Expr *v =
       left >= lanes ? expr_load(c, k->b, &at, 1) : expr_load_pred(c, k->b, &at, 1, mask);
   DType wide = dtype_lanes(k->con->d, lanes);
-  return name_value(k, "part", dtype_eq(v->dtype, wide) ? v : expr_cast(c, wide, v));
+  return name_value(k, "part", as_bits(c, dtype_eq(v->dtype, wide) ? v : expr_cast(c, wide, v)));
 }
 
 /* Vector i of the row's columns of residue r, zero outside of it. */
@@ -167,7 +183,7 @@ static const Expr *find_part(Walk *k, int64_t r, int64_t i) {
   return k->parts[r][i];
 }
 
-/* The column of step j of the windows, for vector i of them. */
+/* The column of step j of the windows, for vector i of them; NULL: zero. */
 static const Expr *window_column(Walk *k, int64_t j, int64_t i) {
   Context *c = k->em->c;
   int64_t lanes = k->con->lanes, step = k->w->col_step, pick[64];
@@ -175,18 +191,20 @@ static const Expr *window_column(Walk *k, int64_t j, int64_t i) {
   int64_t first = i * lanes + (at - r) / step, shift = (first % lanes + lanes) % lanes;
   int64_t part = (first - shift) / lanes;
   const Expr *both[2] = {find_part(k, r, part), k->zero};
-  if (!shift) return both[0];
-  both[1] = find_part(k, r, part + 1);
-  if (both[0] == k->zero && both[1] == k->zero) return k->zero;
+  if (shift) both[1] = find_part(k, r, part + 1);
+  if (both[0] == k->zero && both[1] == k->zero && k->skips) return NULL;
+  if (both[0] == both[1] || !shift) return as_column(k, both[0]);
   for (int64_t l = 0; l < lanes; l++) pick[l] = l + shift;
-  return name_value(k, "column", expr_shuffle(c, both, 2, pick, (uint32_t)lanes));
+  const Expr *moved = expr_shuffle(c, both, 2, pick, (uint32_t)lanes);
+  return name_value(k, "column", as_column(k, moved));
 }
 
-/* acc[y, *] += a * columns. */
+/* acc[y, *] += a * columns, those that are there. */
 static void add_products(Walk *k, Buffer *acc, uint32_t nv, uint32_t y, const Expr *a,
                          const Expr *const *columns) {
   Context *c = k->em->c;
   for (uint32_t v = 0; v < nv; v++) {
+    if (!columns[v]) continue;
     const Expr *at[] = {i64(c, y), i64(c, v)}, *sum = expr_load(c, acc, at, 2);
     const Expr *args[] = {a, columns[v], sum};
     const Expr *e = dtype_is_float(sum->dtype) ? expr_call(c, INTRIN_fma, sum->dtype, args, 3)
@@ -229,8 +247,10 @@ Stmt *windows_steps(Emit *em, const Contraction *con, Buffer *acc, const WindowT
   int64_t ni = 0, nj = 0;
   expr_const_int(c, con->k[w->row_k].extent, &ni);
   expr_const_int(c, con->k[w->col_k].extent, &nj);
-  const Expr *zero = expr_broadcast(c, expr_lit(c, con->d, 0), con->lanes), *a[MAX_STEPS];
-  Walk k = {.em = em, .con = con, .w = w, .out = &out, .zero = zero};
+  const Expr *zero = as_bits(c, expr_broadcast(c, expr_lit(c, con->d, 0), con->lanes)),
+             *a[MAX_STEPS];
+  bool skips = factor_is_finite(em->lc, con, con->a);
+  Walk k = {.em = em, .con = con, .w = w, .out = &out, .zero = zero, .skips = skips};
   name_factors(&k, ni, nj, a);
   const Expr *start = find_start(&k, t->row);
   int64_t last = (t->height - 1) * w->row_step + (ni - 1) * w->row_k_step;
