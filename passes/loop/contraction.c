@@ -206,6 +206,28 @@ static void share_rows(Sched *s, const Stage *st, Contraction *con) {
   }
 }
 
+/* Neighbours in A follow each other: the axes of k from its largest stride to its smallest. Lines
+ * that are far apart, or of one set of the cache, would be gone before their next element is read.
+ */
+static void order_steps(Sched *s, const Stage *st, Contraction *con) {
+  const Expr *load = factor_load(con->a);
+  const Dim *off = flat_offset(s->lc, load->buf, load->arg);
+  int64_t stride[MAX_AXES];
+  for (uint32_t i = 0; i < con->nk; i++) {
+    const Dim *d = stride_of(s->lc, st, off, con->k[i].var);
+    Axis axis = con->k[i];
+    int64_t step;
+    if (!d || !dim_is_const(d, &step)) step = INT64_MAX;
+    uint32_t at = i;
+    for (; at > 0 && stride[at - 1] < step; at--) {
+      stride[at] = stride[at - 1];
+      con->k[at] = con->k[at - 1];
+    }
+    stride[at] = step;
+    con->k[at] = axis;
+  }
+}
+
 /* The longest axis that only B and C have gives the rows: a tile shares A's element. */
 static void take_b_rows(Sched *s, const Stage *st, const uint8_t *in, Contraction *con) {
   Context *c = s->c;
@@ -262,6 +284,7 @@ bool contraction_find(Sched *s, const Group *g, bool swap, Contraction *con) {
     }
   }
   con->ktotal = dim_expr(c, kt, DT_I64);
+  order_steps(s, st, con);
   int32_t m = pick_rows(c, con->rows, con->nrows);
   if (m >= 0) {
     con->m = con->rows[m];

@@ -340,7 +340,9 @@ static Stmt *k_loops(Tile *t, uint32_t x) {
   }
   if (x + 1 < con->nk) {
     StmtVec body = {0};
-    if (x == 0) prefetch_next(t, v->expr, k->extent, &body);
+    int64_t last;
+    bool unrolled = expr_const_int(c, con->k[con->nk - 1].extent, &last) && last <= UNROLL_ALL;
+    if (x == 0 && unrolled) prefetch_next(t, v->expr, k->extent, &body);
     emit_bind(em, k->var, v->expr);
     Stmt *inner = k_loops(t, x + 1);
     if (inner) vec_push(em->tmp, &body, inner);
@@ -359,8 +361,17 @@ static Stmt *k_loops(Tile *t, uint32_t x) {
   t->phase = NULL;
   body = loop_of(em->lc, sp, u, four, FOR_UNROLL, body);
   StmtVec both = {0};
-  const Expr *all = expr_simplify(c, expr_floordiv(c, kn->kb ? kn->k_block : con->ktotal, four));
-  prefetch_next(t, v->expr, all, &both);
+  const Expr *all = expr_floordiv(c, kn->kb ? kn->k_block : k->extent, four), *step = v->expr;
+  if (x) { /* counted over the loops around, too */
+    const Expr *around = i64(c, 0), *times = i64(c, 1);
+    for (uint32_t i = 0; i < x; i++) {
+      around = expr_add(c, expr_mul(c, around, con->k[i].extent), con->k[i].var->expr);
+      times = expr_mul(c, times, con->k[i].extent);
+    }
+    step = simp_add(c, expr_mul(c, subst_vars(c, &em->fixed, around), count), step);
+    all = expr_mul(c, times, all);
+  }
+  prefetch_next(t, step, expr_simplify(c, all), &both);
   if (body) vec_push(em->tmp, &both, body);
   Stmt *main = loop_of(em->lc, sp, v, count, FOR_SERIAL, seq_of(em->a, &both));
   if (main) vec_push(em->tmp, &out, main);
