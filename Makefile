@@ -208,7 +208,7 @@ demo: deps
 	@$(MAKE) --no-print-directory -s -C samples/digits RELAXC=$(abspath $(BUILD)/relaxc) \
 	  RT=$(abspath $(BUILD)) OUT=$(abspath $(BUILD))/samples/digits demo
 
-# Beside ONNX Runtime, OpenVINO, oneDNN and OpenBLAS; T: rows, OPTIONS: see tests/bench/README.md.
+# Beside ONNX Runtime, OpenVINO, oneDNN, OpenBLAS, IREE and TVM; T: rows, OPTIONS: see tests/bench/README.md.
 bench: bench-deps
 	@$(MAKE) --no-print-directory -s BUILD=$(BUILD) all
 	@$(BENCH_MAKE) bench

@@ -1,10 +1,10 @@
 """`make bench`: relaxc beside its peers on the table of workloads, and what compiling costs.
 
-    bench.py --relaxc R --runner R --out DIR [--peers A,B] [--threads N] [--sections S,T] [PATTERN...]
+    bench.py --relaxc R --runner R --out DIR [--peers A,B] [--threads N] [--isa I] [--sections S,T] [PATTERN...]
 
-PATTERN selects rows, workloads or groups (shell patterns). Results go to DIR/rows.tsv and
-DIR/costs.tsv (sections that were not run keep theirs), tables and plot of them to DIR/report.md and
-DIR/rows.svg. README.md says how to read them.
+PATTERN selects rows, workloads or groups (shell patterns). Results go to DIR/rows.tsv (with other
+threads or instructions, to one named by them) and DIR/costs.tsv (sections that were not run keep
+theirs), tables and plot of them to DIR/report.md and DIR/rows.svg. README.md says how to read them.
 """
 import argparse
 import os
@@ -17,6 +17,7 @@ import peers as peer_table
 import report
 import workloads
 
+PEERS = "relaxc,onnxruntime,openvino,onednn,onednn-blocked,openblas,iree,tvm"
 SECTIONS = {"rows": "times of all rows, first calls, results compared",
             "costs": "compile time, size, memory, process start"}
 
@@ -32,25 +33,42 @@ class Bench:
         self.options = options
         self.relaxc, self.runner = os.path.abspath(options.relaxc), os.path.abspath(options.runner)
         self.out = os.path.abspath(options.out)
-        self.models = os.path.join(self.out, "models")
-        os.makedirs(self.models, exist_ok=True)
-        self.peers, self.missing = peer_table.find(options.peers.split(","), self.relaxc)
+        self.models, self.cache = os.path.join(self.out, "models"), os.path.join(self.out, "cache")
+        for folder in (self.models, self.cache):
+            os.makedirs(folder, exist_ok=True)
+        self.isa = peer_table.ISAS[options.isa]
+        self.peers, self.missing = peer_table.find(self, options.peers.split(","))
         self.timed = options.under.split() + [self.runner]  # what times anything
         self.environment = {k: v for k, v in os.environ.items() if not k.startswith("OPENBLAS_")}
         self.environment["OMP_NUM_THREADS"] = self.environment["TVM_NUM_THREADS"] = str(options.threads)
+        self.environment.update(self.isa.environment)
 
     def uses_onnx(self):
-        return any(p.kind in ("onnxruntime", "openvino") for p in self.peers)
+        return any(p.uses_onnx for p in self.peers)
+
+    def time(self, job):
+        """What the runner prints of a job. With IREE it runs inside a Python process (iree_host.py)."""
+        command = self.timed
+        if any(p.kind == "iree" for p in self.peers):
+            host = os.path.join(os.path.dirname(os.path.abspath(__file__)), "iree_host.py")
+            command = [*self.options.under.split(), sys.executable, host, self.runner + ".so"]
+        return run([*command, "time", job], env=self.environment)
+
+    def results(self):
+        """Path of the rows."""
+        words = [self.options.isa] if self.options.isa != "host" else []
+        words += [str(self.options.threads)] if self.options.threads > 1 else []
+        return os.path.join(self.out, "-".join(["rows", *words]) + ".tsv")
 
     def path(self, w, suffix):
         return os.path.join(self.models, w.name + suffix)
 
     def compile(self, w, variant):
         """Builds the shared library of a workload and returns its path."""
-        target = self.path(w, f".{variant}.so")
+        target = self.path(w, f".{variant}.{self.options.isa}.so")
         if not os.path.exists(target) or os.path.getmtime(target) < os.path.getmtime(self.relaxc):
             run([self.relaxc, w.script(self.models), "--weights", w.weights(self.models), "--prefix=m",
-                 "-shared", "-o", target, *peer_table.RELAXC[variant]])
+                 "-shared", "-o", target, *self.isa.options, *peer_table.RELAXC[variant]])
         return target
 
     def measure(self, command):
@@ -93,17 +111,18 @@ def time_rows(bench, selected):
     yield f"# cpu\t{cpu_name()}"
     yield f"# versions\t{versions(bench)}"
     yield f"# threads\t{bench.options.threads}"
+    yield f"# isa\t{bench.options.isa}"
     for line in run([*bench.timed, "limits"]).splitlines():
         yield "# " + line
     yield "\t".join(report.COLUMNS)
     begin = time.time()
     for w in selected:
-        graph = w.write(bench.models, bench.uses_onnx())
         try:
-            job = bench.job(w, graph)
-            output = run([*bench.timed, "time", job], env=bench.environment)
-        except subprocess.CalledProcessError as e:  # a peer may crash; the other rows go on
-            print(f"{w.name}: {' '.join(e.cmd[:2])} failed ({e.returncode}): {e.stderr.strip()[-300:]}")
+            graph = w.write(bench.models, bench.uses_onnx())
+            output = bench.time(bench.job(w, graph))
+        except (OSError, subprocess.SubprocessError) as e:  # a peer may crash; the other rows go on
+            reason = getattr(e, "stderr", None) or ""
+            print(f"{w.name}: {str(e)[:200]} {reason.strip()[-300:]}", flush=True)
             continue
         for line in output.splitlines():
             row, *fields = line.split("\t")
@@ -119,8 +138,9 @@ def main():
     parser.add_argument("--relaxc", required=True)
     parser.add_argument("--runner", required=True)
     parser.add_argument("--out", required=True)
-    parser.add_argument("--peers", default="relaxc,onnxruntime,openvino,onednn,openblas")
+    parser.add_argument("--peers", default=PEERS)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--isa", choices=peer_table.ISAS, default="host", help="instructions to keep to")
     parser.add_argument("--seconds", type=float, default=1.0, help="at most, for a peer and row")
     parser.add_argument("--under", default="", help='a command to run timed programs with, such as "chrt -f 10"')
     parser.add_argument("--sections", default=",".join(SECTIONS))
@@ -134,8 +154,7 @@ def main():
         sys.exit("no workload matches")
     sections = bench.options.sections.split(",")
     if "rows" in sections:
-        name = "rows.tsv" if bench.options.threads == 1 else f"rows-{bench.options.threads}.tsv"
-        report.save(os.path.join(bench.out, name), time_rows(bench, selected))
+        report.save(bench.results(), time_rows(bench, selected))
     if "costs" in sections:
         report.save(os.path.join(bench.out, "costs.tsv"), costs.measure(bench, bench.options.pattern))
     print(report.write(bench.out))

@@ -30,11 +30,16 @@ def compile_costs(bench, w):
 def start_costs(bench, w, graph):
     """From process start to the first result, above an empty process."""
     job = bench.job(w, graph)
+    commands = {"-": [bench.runner, "cold", job, "-"]}
+    commands.update({p.name: p.start(w, graph, job) for p in bench.peers
+                     if p.arguments(w, graph, bench.models) is not None})
     runs = {}
     for _ in range(RUNS):
-        for name in ["-"] + [p.name for p in bench.peers if p.arguments(w, graph, bench.models) is not None]:
-            printed, figures = bench.measure([bench.runner, "cold", job, name])
-            runs.setdefault(name, []).append((figures[0], float(printed[-1]) / 1024))
+        for name, command in commands.items():
+            printed, figures = bench.measure(command)
+            # The runner says its own peak, which the measured one may exceed by the parent's.
+            peak = float(printed[-1]) if command[0] == bench.runner else figures[2]
+            runs.setdefault(name, []).append((figures[0], peak / 1024))
     empty_ms, empty_mb = (min(column) for column in zip(*runs.pop("-")))
     for name, pairs in runs.items():
         ms, mb = (min(column) for column in zip(*pairs))

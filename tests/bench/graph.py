@@ -55,6 +55,12 @@ class Graph:
         self.weights.append(value)
         return value
 
+    def integers(self, low, high, *shape):
+        """A weight of int8."""
+        data = self.random.integers(low, high, shape).astype("int8")
+        self.weights.append(Value(f"w{len(self.weights)}", shape, "int8", data))
+        return self.weights[-1]
+
     def scalar(self, number, dtype="float32"):
         return Value(repr(number), (), dtype, data=np.array(number, dtype))
 
@@ -86,6 +92,13 @@ class Graph:
 
     def cast(self, x, dtype):
         return self.result("cast", (x,), x.shape, dtype, to=dtype)
+
+    def quantize(self, x, scale, dtype="uint8"):
+        """Without zero point."""
+        return self.result("quantize", (x,), x.shape, dtype, scale=scale, to=dtype)
+
+    def dequantize(self, x, scale):
+        return self.result("dequantize", (x,), x.shape, "float32", scale=scale, given=x.dtype)
 
     def layer_norm(self, x, gamma, beta, epsilon=1e-5):
         return self.result("layer_norm", (x, gamma, beta), x.shape, epsilon=epsilon)
@@ -166,6 +179,8 @@ RELAX = {
     "sqrt": "R.sqrt({0})",
     "negative": "R.negative({0})",
     "cast": 'R.astype({0}, "{to}")',
+    "quantize": 'R.quantize({0}, R.const({scale}, "float32"), R.const(0, "int8"), axis=-1, out_dtype="{to}")',
+    "dequantize": 'R.dequantize({0}, R.const({scale}, "float32"), R.const(0, "int8"), axis=-1)',
     "softmax": "R.nn.softmax({0}, axis=-1)",
     "layer_norm": "R.nn.layer_norm({0}, {1}, {2}, axes=[-1], epsilon={epsilon})",
     "mean": "R.mean({0}, axis=[{axis}], keepdims=True)",
@@ -226,6 +241,8 @@ ONNX = {
     "sqrt": lambda a: ("Sqrt", {}),
     "negative": lambda a: ("Neg", {}),
     "cast": lambda a: ("Cast", {"to": {"float32": 1}[a["to"]]}),
+    "quantize": lambda a: ("QuantizeLinear", {"operands": [np.float32(a["scale"]), np.array(0, a["to"])]}),
+    "dequantize": lambda a: ("DequantizeLinear", {"operands": [np.float32(a["scale"]), np.array(0, a["given"])]}),
     "softmax": lambda a: ("Softmax", {"axis": -1}),
     "layer_norm": lambda a: ("LayerNormalization", {"axis": -1, "epsilon": a["epsilon"]}),
     "mean": lambda a: ("ReduceMean", {"axes": [a["axis"]], "keepdims": 1}),
@@ -244,7 +261,7 @@ ONNX = {
 
 
 def onnx_model(graph):
-    from onnx import TensorProto, helper, numpy_helper
+    from onnx import helper, numpy_helper
 
     initializers = {v.name: numpy_helper.from_array(v.data, v.name) for v in graph.weights}
     nodes = []
@@ -260,7 +277,7 @@ def onnx_model(graph):
         return constant(value.data) if value.data is not None and value.shape == () else value.name
 
     def info(value):
-        kind = {"float32": TensorProto.FLOAT, "int64": TensorProto.INT64}[value.dtype]
+        kind = helper.np_dtype_to_tensor_dtype(np.dtype(value.dtype))
         return helper.make_tensor_value_info(value.name, kind, value.shape)
 
     for node in graph.nodes:

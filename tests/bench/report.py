@@ -12,14 +12,21 @@ import time
 
 COLUMNS = ("row", "group", "peer", "ms", "state", "first_ms", "difference", "failure",
            "multiply_adds", "bytes")
-TOLERANCE = 1e-3  # of the largest value; peers sum in other orders
 OURS = "relaxc"
+PEERS = ("relaxc", "relaxc-native", "onnxruntime", "openvino", "onednn", "openblas", "iree", "tvm", "onednn-blocked")
+APART = ("relaxc-native", "onednn-blocked")  # not among those that ours is compared with
 GROUPS = {"overhead": "Call overhead", "mlp": "Dense networks", "gemm": "Matrix products",
           "dyn": "Symbolic dims: one object for all shapes of a name", "mem": "Bound by memory",
           "conv": "Convolutions of ResNet-50", "dw": "Depthwise convolutions of MobileNetV2",
-          "attn": "Attention", "whole": "Whole networks", "real": "Trained networks of tests/models"}
+          "attn": "Attention", "whole": "Whole networks", "real": "Trained networks",
+          "int8": "Quantised"}
 SYMBOLIC = {"dyn_mlp3_b1": "mlp3_b1", "dyn_mlp3_b32": "mlp3_b32", "minilm_dyn_s128": "minilm_s128",
             "dyn_gemm_m128": "gemm_128x768x768_w"}
+
+
+def tolerance(row):
+    """Of the largest value: peers sum in other orders, after which quantised values may differ by a step."""
+    return 2e-2 if row.startswith("int8") else 1e-3
 
 
 def duration(ms):
@@ -47,7 +54,7 @@ def brief(output):
     for line in output.splitlines():
         row, peer, ms, state, _, difference, why = line.split("\t")
         text = f"{peer} {duration(float(ms))}" if ms else f"{peer}: {why[:60]}"
-        wrong = ms and float(difference) > TOLERANCE
+        wrong = ms and float(difference) > tolerance(row)
         text += ("~" if state == "noisy" else "") + (" WRONG" if wrong else "")
         texts.setdefault(row, []).append(text)
     return "; ".join(", ".join(t) for t in texts.values())
@@ -57,7 +64,7 @@ class Results:
     """rows.tsv: by group and row, what each peer gave, and the machine's limits."""
 
     def __init__(self, path):
-        self.head, self.bandwidth, self.rows, self.peers = {}, [], {}, []
+        self.head, self.bandwidth, self.rows = {}, [], {}
         for line in open(path):
             fields = line.rstrip("\n").split("\t")
             if fields[0] == "# bandwidth":
@@ -67,8 +74,7 @@ class Results:
             elif tuple(fields) != COLUMNS:
                 entry = dict(zip(COLUMNS, fields))
                 self.rows.setdefault(entry["row"], {})[entry["peer"]] = entry
-                if entry["peer"] not in self.peers:
-                    self.peers.append(entry["peer"])
+        self.peers = [p for p in PEERS if any(p in entries for entries in self.rows.values())]
 
     def groups(self):
         """(title, names of its rows), in the order of GROUPS."""
@@ -81,10 +87,17 @@ class Results:
         text = self.rows[row].get(peer, {}).get("ms")
         return float(text) if text else None
 
+    def wider(self, row, peer):
+        """Whether a peer that is held to an instruction set multiplies faster than that can."""
+        ms, work = self.ms(row, peer), self.rows[row].get(peer, {}).get("multiply_adds")
+        if self.head["isa"] == "host" or not ms or not work:
+            return False
+        return ms < 0.95 * int(work) / float(self.head["peak"]) * 1e-6
+
     def best(self, row):
         """The least time of another compiler or library."""
-        times = [self.ms(row, p) for p in self.peers if not p.startswith(OURS)]
-        return min((t for t in times if t), default=None)
+        others = [p for p in self.peers if p != OURS and p not in APART and not self.wider(row, p)]
+        return min((t for t in (self.ms(row, p) for p in others) if t), default=None)
 
     def limit(self, row):
         """The least time that arithmetic and memory allow, in ms: multiply-adds at the peak, or every
@@ -107,29 +120,42 @@ class Results:
         if float(entry["ms"]) == best:
             text = f"**{text}**"
         text += "~" if entry["state"] == "noisy" else ""
-        return text + ("!" if float(entry["difference"]) > TOLERANCE else "")
+        text += "w" if self.wider(row, peer) else ""
+        return text + ("!" if float(entry["difference"]) > tolerance(row) else "")
 
 
 # --- tables ----------------------------------------------------------------------------------------------
+def row_table(r, names):
+    peers = [p for p in r.peers if any(p in r.rows[row] for row in names)]
+    lines = ["| row | " + " | ".join(peers) + " | ours / best peer | limit / ours |",
+             "| --- |" + " ---: |" * (len(peers) + 2)]
+    for row in names:
+        best, ours = r.best(row), r.ms(row, OURS)
+        least = min((t for t in (best, ours) if t), default=None)
+        cells = [r.cell(row, p, least) for p in peers]
+        cells.append(f"{ours / best:.2f}" if ours and best else "")
+        cells.append(f"{100 * r.limit(row) / ours:.0f} %" if ours and r.limit(row) else "")
+        lines.append(f"| {row} | " + " | ".join(cells) + " |")
+    return lines + [""]
+
+
 def row_tables(r):
     lines = [f"CPU: {r.head['cpu']}, {r.head['threads']} thread(s). {r.head['versions']}.", "",
              f"One core: {float(r.head['peak']):.0f} x 10^9 multiply-adds per second; GB/s by size: "
              + ", ".join(f"{binary_size(size)} {speed:.0f}" for size, speed in r.bandwidth) + ".", "",
              "![Times relative to the best peer's](rows.svg)", ""]
     for title, names in r.groups():
-        peers = [p for p in r.peers if any(p in r.rows[row] for row in names)]
-        lines += [f"### {title}", "",
-                  "| row | " + " | ".join(peers) + " | ours / best peer | limit / ours |",
-                  "| --- |" + " ---: |" * (len(peers) + 2)]
-        for row in names:
-            best, ours = r.best(row), r.ms(row, OURS)
-            least = min((t for t in (best, ours) if t), default=None)
-            cells = [r.cell(row, p, least) for p in peers]
-            cells.append(f"{ours / best:.2f}" if ours and best else "")
-            cells.append(f"{100 * r.limit(row) / ours:.0f} %" if ours and r.limit(row) else "")
-            lines.append(f"| {row} | " + " | ".join(cells) + " |")
-        lines.append("")
+        lines += [f"### {title}", "", *row_table(r, names)]
     return lines
+
+
+def isa_table(r):
+    """Rows of all groups with everyone held to an instruction set."""
+    names = [name for _, names in r.groups() for name in names]
+    return [f"### {r.head['isa'].upper()}", "",
+            f"Peak of one core with these instructions: {float(r.head['peak']):.0f} x 10^9 multiply-adds per second. "
+            "`w`: faster than that peak, so with wider instructions, whatever it was told; not compared.",
+            "", *row_table(r, names)]
 
 
 def threads_table(r, one):
@@ -198,7 +224,7 @@ def cost_tables(path):
 
 # --- plot ------------------------------------------------------------------------------------------------
 COLORS = {"relaxc": "#d62728", "relaxc-native": "#ff9896", "onnxruntime": "#1f77b4", "openvino": "#2ca02c",
-          "onednn": "#9467bd", "openblas": "#8c564b"}
+          "onednn": "#9467bd", "onednn-blocked": "#c5b0d5", "openblas": "#8c564b", "iree": "#17becf", "tvm": "#bcbd22"}
 LEFT, WIDTH, STEP, LOW, HIGH = 190, 560, 13, 0.05, 20.0
 
 
@@ -258,7 +284,8 @@ def write(folder):
         with open(os.path.join(folder, "rows.svg"), "w") as f:
             f.write(svg(one))
     for path in sorted(glob.glob(os.path.join(folder, "rows-*.tsv"))):
-        lines += threads_table(Results(path), one)
+        other = Results(path)
+        lines += threads_table(other, one) if other.head["isa"] == "host" else isa_table(other)
     if os.path.exists(costs):
         lines += cost_tables(costs)
     text = "\n".join(lines)
@@ -271,7 +298,7 @@ def disagreements(folder):
     """Rows and peers whose results are not those of any other peer."""
     return [f"{row} ({peer})" for path in glob.glob(os.path.join(folder, "rows*.tsv"))
             for row, entries in Results(path).rows.items() for peer, e in entries.items()
-            if e["ms"] and float(e["difference"]) > TOLERANCE]
+            if e["ms"] and float(e["difference"]) > tolerance(row)]
 
 
 def store(folder):

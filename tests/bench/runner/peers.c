@@ -28,12 +28,12 @@ static const char *relaxc_open(void **state, int threads, char **args) {
 }
 
 DLTensor dlpack(Tensor *t) {
-  return (DLTensor){
-      .data = t->data,
-      .device = {kDLCPU, 0},
-      .ndim = t->rank,
-      .dtype = {t->dtype == INT64 ? kDLInt : kDLFloat, t->dtype == INT64 ? 64 : 32, 1},
-      .shape = t->dims};
+  static const uint8_t codes[] = {kDLFloat, kDLInt, kDLUInt};
+  return (DLTensor){.data = t->data,
+                    .device = {kDLCPU, 0},
+                    .ndim = t->rank,
+                    .dtype = {codes[t->dtype], (uint8_t)(8 * dtype_size(t->dtype)), 1},
+                    .shape = t->dims};
 }
 
 static const char *relaxc_bind(void *state, Case *c, Tensor *outputs) {

@@ -68,6 +68,16 @@ void *find_symbol(void *library, const char *name, const char **why) {
 
 /* --- the job --- */
 
+const char *dtype_name(Dtype dtype) {
+  static const char *const names[] = {"float32", "int64", "uint8"};
+  return names[dtype];
+}
+
+size_t dtype_size(Dtype dtype) {
+  static const size_t sizes[] = {4, 8, 1};
+  return sizes[dtype];
+}
+
 static char *word(char **line) {
   return strsep(line, " \n");
 }
@@ -80,8 +90,10 @@ static char *copy(const char *text) {
 
 static void parse_tensor(Tensor *t, char **line) {
   t->name = copy(word(line));
-  t->dtype = strcmp(copy(word(line)), "int64") == 0 ? INT64 : FLOAT32;
-  t->bytes = t->dtype == INT64 ? 8 : 4;
+  const char *dtype = copy(word(line));
+  for (t->dtype = FLOAT32; strcmp(dtype, dtype_name(t->dtype)) != 0; t->dtype++)
+    if (t->dtype == UINT8) die(failure("no such dtype: %s", dtype));
+  t->bytes = dtype_size(t->dtype);
   for (char *p = copy(word(line)); *p >= '0' && *p <= '9'; p += *p == 'x') {
     if (t->rank == MAX_DIMS) die("too many dims");
     t->dims[t->rank] = strtoll(p, &p, 10);
@@ -90,8 +102,9 @@ static void parse_tensor(Tensor *t, char **line) {
 }
 
 static void parse_peer(Peer *p, char *line) {
-  static const PeerKind *const kinds[] = {&peer_relaxc, &peer_onnxruntime, &peer_openvino,
-                                          &peer_onednn, &peer_openblas,    &peer_tvm};
+  static const PeerKind *const kinds[] = {
+      &peer_relaxc,         &peer_onnxruntime, &peer_openvino, &peer_onednn,
+      &peer_onednn_blocked, &peer_openblas,    &peer_tvm,      &peer_iree};
   p->name = copy(word(&line));
   char *kind = copy(word(&line));
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
@@ -153,16 +166,25 @@ static void first_call(Peer *p, Case *c) {
   if (!p->failure && p->kind->fetch) p->failure = p->kind->fetch(p->state);
 }
 
+static double element(const Tensor *t, size_t i) {
+  switch (t->dtype) {
+  case FLOAT32: return ((const float *)t->data)[i];
+  case INT64: return (double)((const int64_t *)t->data)[i];
+  case UINT8: break;
+  }
+  return ((const uint8_t *)t->data)[i];
+}
+
 /* The largest difference between two peers' results, relative to the largest value. */
 static double compare(const Peer *a, const Peer *b, const Case *c) {
   double worst = 0;
   for (int o = 0; o < c->noutputs; o++) {
-    const float *x = a->outputs[o].data, *y = b->outputs[o].data;
+    const Tensor *x = &a->outputs[o], *y = &b->outputs[o];
     double largest = 0, difference = 0;
-    for (size_t i = 0; i < c->outputs[o].bytes / sizeof *x; i++) {
-      double d = fabs((double)x[i] - (double)y[i]);
+    for (size_t i = 0; i < x->bytes / dtype_size(x->dtype); i++) {
+      double d = fabs(element(x, i) - element(y, i));
       if (!(d <= difference)) difference = d; /* NaN stays */
-      largest = fmax(largest, fabs((double)x[i]));
+      largest = fmax(largest, fabs(element(x, i)));
     }
     if (difference != 0) worst = fmax(worst, isnan(difference) ? INFINITY : difference / largest);
   }

@@ -11,9 +11,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { MAX_TENSORS = 8, MAX_DIMS = 8, MAX_ARGS = 16, MAX_PEERS = 8, MAX_CASES = 8 };
+enum { MAX_TENSORS = 8, MAX_DIMS = 8, MAX_ARGS = 16, MAX_PEERS = 12, MAX_CASES = 8 };
 
-typedef enum { FLOAT32, INT64 } Dtype;
+typedef enum { FLOAT32, INT64, UINT8 } Dtype;
 
 typedef struct {
   char *name;
@@ -41,8 +41,8 @@ typedef struct {
   const char *(*fetch)(void *state);
 } PeerKind;
 
-extern const PeerKind peer_relaxc, peer_onnxruntime, peer_openvino, peer_onednn, peer_openblas,
-    peer_tvm;
+extern const PeerKind peer_relaxc, peer_onnxruntime, peer_openvino, peer_onednn,
+    peer_onednn_blocked, peer_openblas, peer_tvm, peer_iree;
 
 typedef struct {
   char *name; /* the column of the results */
@@ -72,7 +72,9 @@ void time_case(Job *job);
 /* Prints peak and bandwidths of one core. */
 int print_limits(void);
 
-/* For peers: describes a tensor in DLPack's form. */
+/* For peers: a dtype's name and size in bytes; a tensor in DLPack's form. */
+const char *dtype_name(Dtype dtype);
+size_t dtype_size(Dtype dtype);
 DLTensor dlpack(Tensor *t);
 /* Formats a message that stays. */
 const char *failure(const char *format, ...) __attribute__((format(printf, 1, 2)));
