@@ -228,13 +228,37 @@ static void order_steps(Sched *s, const Stage *st, Contraction *con) {
   }
 }
 
-/* The longest axis that only B and C have gives the rows: a tile shares A's element. */
+/* Whether neighbours along `row` read some of the same elements of B, at other steps of k. */
+static bool windows_overlap(Sched *s, const Contraction *con, const Dim *off, const Axis *row) {
+  const Dim *step = stride_of(s->lc, con->st, off, row->var);
+  for (uint32_t i = 0; step && i < con->nk; i++) {
+    const Dim *k = stride_of(s->lc, con->st, off, con->k[i].var);
+    int64_t n;
+    if (!k || !expr_const_int(s->c, con->k[i].extent, &n)) continue;
+    for (int64_t r = 1; r < n && r <= NEAR_STRIDE; r++)
+      if (dim_scale(s->c, k, r) == step) return true;
+  }
+  return false;
+}
+
+/* An axis that only B and C have gives the rows: a tile shares A's element. Best is one along which
+ * windows overlap, so that it shares B's too; else the longest. */
 static void take_b_rows(Sched *s, const Stage *st, const uint8_t *in, Contraction *con) {
   Context *c = s->c;
+  const Expr *load = factor_load(con->b);
+  const Dim *off = flat_offset(s->lc, load->buf, load->arg);
   Axis at[MAX_AXES];
   uint32_t n = 0;
-  for (uint32_t i = 0; i < st->nspatial; i++)
-    if (in[i] == (IN_B | IN_C) && st->axes[i].var != con->n.var) at[n++] = st->axes[i];
+  bool overlap = false;
+  for (uint32_t i = 0; i < st->nspatial; i++) {
+    const Axis *ax = &st->axes[i];
+    if (in[i] != (IN_B | IN_C) || ax->var == con->n.var) continue;
+    bool shares = windows_overlap(s, con, off, ax);
+    if (shares < overlap) continue;
+    if (shares > overlap) n = 0;
+    overlap = shares;
+    at[n++] = *ax;
+  }
   int32_t pick = pick_rows(c, at, n);
   if (pick < 0) return;
   con->m = at[pick];

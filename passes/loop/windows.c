@@ -79,7 +79,8 @@ bool padding_of_windows(Emit *em, const Padding *p, Contraction *con) {
     return false;
   pitch = off_row / row.step;
   if (off_k != row.k_step * pitch) return false;
-  if (col.step == 1 && expr_const_int(c, con->m.extent, &k) && columns_fit(v, con->lanes, k, n))
+  if (row.step == 1 && col.step == 1 && expr_const_int(c, con->m.extent, &k) &&
+      columns_fit(v, con->lanes, k, n))
     return false;
   if (col.hi - col.lo > col.step * MAX_PARTS * (int64_t)con->lanes) return false;
   /* registers: the sums, a row, a column of windows, and A */
