@@ -1,8 +1,9 @@
 /* Parallel loops.
  *
  * A range is cut into pieces by n and grain only, never by the number of threads, so that results
- * don't depend on it; threads take pieces as they come. Failures: of several pieces the first by
- * index wins, whatever the timing. A piece is skipped only when an earlier one has failed already.
+ * don't depend on it. They are of one length, and threads take them as they come. Failures: of
+ * several pieces the first by index wins, whatever the timing. A piece is skipped only when an
+ * earlier one has failed already.
  *
  * pthreadpool does the work by default. It is made at the first parallel call; a call that finds it
  * busy (another host thread) or comes from within a piece runs serially, which gives the same
@@ -163,7 +164,7 @@ static void make_pool(void) {
 typedef struct {
   _Alignas(64) RxRangeFn fn;
   void *ctx;
-  int64_t n, grain;
+  int64_t each, longer;   /* iterations of a piece, one more in the first `longer` */
   uint64_t number;        /* with the built-in pool */
   _Atomic int64_t failed; /* the lowest piece that failed so far, or INT64_MAX */
   fenv_t env;
@@ -176,9 +177,8 @@ typedef struct {
 static pthread_mutex_t failure_lock = PTHREAD_MUTEX_INITIALIZER; /* for any loop's last two */
 
 static int run_piece(const Loop *l, int64_t piece) {
-  int64_t begin = piece * l->grain;
-  int64_t end = l->n - begin < l->grain ? l->n : begin + l->grain;
-  return l->fn(l->ctx, begin, end);
+  int64_t begin = piece * l->each + (piece < l->longer ? piece : l->longer);
+  return l->fn(l->ctx, begin, begin + l->each + (piece < l->longer));
 }
 
 static void run_task(void *arg, int64_t piece) {
@@ -215,14 +215,19 @@ static void run_share(void *arg, size_t at) {
   if (atomic_fetch_sub(&l->left, 1) == 1) atomic_store(&l->finished, now());
 }
 
-static int run_serially(RxRangeFn fn, void *ctx, int64_t n, int64_t grain) {
-  for (int64_t begin = 0; begin < n;) {
-    int64_t end = n - begin < grain ? n : begin + grain;
-    int status = fn(ctx, begin, end);
+static int run_serially(const Loop *l, int64_t pieces) {
+  for (int64_t i = 0; i < pieces; i++) {
+    int status = run_piece(l, i);
     if (status) return status;
-    begin = end;
   }
   return 0;
+}
+
+/* At most `grain` iterations each, and as many pieces as a few threads share evenly. */
+static int64_t count_pieces(int64_t n, int64_t grain) {
+  int64_t pieces = n / grain + (n % grain != 0);
+  if (pieces > 1) pieces = pieces < 8 ? (pieces + 1) / 2 * 2 : (pieces + 3) / 4 * 4;
+  return pieces < n ? pieces : n;
 }
 
 /* Runs the loop in the pool; false when nothing was run: it is busy, missing or stalled lately. */
@@ -260,21 +265,21 @@ static bool run_in_pool(Loop *l, int64_t pieces) {
 int rx_parallel_for(RxRangeFn fn, void *ctx, int64_t n, int64_t grain) {
   if (n <= 0) return 0;
   if (grain < 1) grain = 1;
-  int64_t pieces = n / grain + (n % grain != 0);
-  if (pieces == 1 || inside) return run_serially(fn, ctx, n, grain);
-  if (!host_run && rx_num_threads() == 1) return run_serially(fn, ctx, n, grain);
+  int64_t pieces = count_pieces(n, grain);
   Loop l; /* the message is set when it is needed */
   l.fn = fn;
   l.ctx = ctx;
-  l.n = n;
-  l.grain = grain;
+  l.each = n / pieces;
+  l.longer = n % pieces;
+  if (pieces == 1 || inside || (!host_run && rx_num_threads() == 1))
+    return run_serially(&l, pieces);
   l.number = 0;
   l.status = 0;
   atomic_init(&l.failed, INT64_MAX);
   if (host_run)
     host_run(host_user, run_task, &l, pieces);
   else if (!run_in_pool(&l, pieces))
-    return run_serially(fn, ctx, n, grain);
+    return run_serially(&l, pieces);
   if (l.status) memcpy(rx_error_buffer(), l.message, sizeof l.message);
   return l.status;
 }

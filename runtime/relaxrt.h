@@ -169,7 +169,7 @@ void *rx_alloc(int64_t bytes);
 void *rx_workspace_push(int64_t bytes);
 void rx_workspace_pop(void *p);
 
-/* Runs fn(ctx, begin, end) over [0, n) in pieces of `grain` (the last may be shorter). The pieces
+/* Runs fn(ctx, begin, end) over [0, n) in pieces of at most `grain`, about equally long. The pieces
  * depend on n and grain only. Returns 0, or the status of the first failing piece by index, whose
  * message is then the caller's. Nested calls run in the calling thread. */
 typedef int (*RxRangeFn)(void *ctx, int64_t begin, int64_t end);

@@ -6,7 +6,7 @@
  */
 #include "passes/loop/contraction.h"
 
-#define PARALLEL_COPY (16 * 1024) /* elements in one parallel piece */
+#define PARALLEL_COPY (4 * 1024) /* elements in one parallel piece */
 
 /* What both ways of copying share. */
 typedef struct {

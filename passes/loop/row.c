@@ -7,7 +7,8 @@
 #include "passes/loop/emit.h"
 #include "passes/loop/emit.h"
 
-#define PARALLEL_WORK (128 * 1024)
+#define PARALLEL_WORK (64 * 1024) /* about elements; less isn't shared by threads */
+#define PIECE_WORK (16 * 1024)
 
 typedef struct {
   const Stage *st;
@@ -261,7 +262,7 @@ void group_emit(Sched *s, Group *g, StmtVec *out) {
   } else if (vec) {
     int64_t per = 0;
     for (uint32_t i = 0; i < g->n; i++) per += static_work(&em, g->stages[i], vec->var);
-    int64_t grain = parallel && !nl ? PARALLEL_WORK / 2 / (per > 0 ? per : 1) + 1 : 0;
+    int64_t grain = parallel && !nl ? PIECE_WORK / (per > 0 ? per : 1) + 1 : 0;
     uint32_t unroll = inside >= 0 ? 1 : sums_columns(&em, g) ? s->v->vector_regs / 2 : 4;
     emit_chunks(&em, vec, full, unroll, grain, span, body_chunk, &b, &body);
   } else {
@@ -274,7 +275,7 @@ void group_emit(Sched *s, Group *g, StmtVec *out) {
     if (i == 0 && parallel && st && st->kind == STMT_FOR) {
       int64_t per = 0;
       for (uint32_t k = 0; k < g->n; k++) per += static_work(&em, g->stages[k], loops[0].var);
-      loop_set_parallel(s->lc, st, PARALLEL_WORK / 2 / (per > 0 ? per : 1) + 1);
+      loop_set_parallel(s->lc, st, PIECE_WORK / (per > 0 ? per : 1) + 1);
     }
   }
   if (st) vec_push(s->tmp, out, st);

@@ -93,7 +93,7 @@ typedef struct {
 
 static int visit(void *ctx, int64_t begin, int64_t end) {
   Range *r = ctx;
-  if (begin % r->grain != 0 || end > r->n || end <= begin) return RX_ERR_INTERNAL;
+  if (begin < 0 || end > r->n || end <= begin || end - begin > r->grain) return RX_ERR_INTERNAL;
   for (int64_t i = begin; i < end; i++) r->seen[i]++;
   if (begin >= r->fail_from)
     return rx_fail(-100 - (int)(begin / r->grain), "piece %d", (int)(begin / r->grain));
