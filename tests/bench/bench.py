@@ -76,13 +76,29 @@ class Bench:
         *printed, last = run([*self.timed, "exec", *command], env=self.environment).splitlines()
         return printed, [float(x) for x in last.split("\t")]
 
-    def job(self, w, graph):
+    def job(self, w, graph, peers=None):
         """Compiles a workload and writes its job; returns the job's path."""
         libraries = {p.name: self.compile(w, p.name) for p in self.peers if p.kind == "relaxc"}
         path = self.path(w, ".job")
-        peer_table.write_job(path, w, graph, self.peers, libraries, self.models,
+        peer_table.write_job(path, w, graph, peers or self.peers, libraries, self.models,
                              threads=self.options.threads, seconds=self.options.seconds)
         return path
+
+    def time_workload(self, w, graph):
+        """What the runner prints of a workload; without the peers that crash, where one does."""
+        try:
+            return self.time(self.job(w, graph))
+        except subprocess.CalledProcessError:
+            good, lines = [], []
+            for p in self.peers:
+                try:
+                    self.time(self.job(w, graph, [p]))
+                    good.append(p)
+                except subprocess.CalledProcessError as e:
+                    lines += [f"{row}\t{p.name}\t\t\t\t\tcrashed ({e.returncode})\n" for row in w.cases]
+            if not lines or not good:
+                raise
+            return self.time(self.job(w, graph, good)) + "".join(lines)
 
     def clean(self, w):
         """Removes a workload's files, which are hundreds of MB for some."""
@@ -119,8 +135,8 @@ def time_rows(bench, selected):
     for w in selected:
         try:
             graph = w.write(bench.models, bench.uses_onnx())
-            output = bench.time(bench.job(w, graph))
-        except (OSError, subprocess.SubprocessError) as e:  # a peer may crash; the other rows go on
+            output = bench.time_workload(w, graph)
+        except (OSError, subprocess.SubprocessError) as e:  # the other rows go on
             reason = getattr(e, "stderr", None) or ""
             print(f"{w.name}: {str(e)[:200]} {reason.strip()[-300:]}", flush=True)
             continue
