@@ -39,13 +39,15 @@ ISAS = {
 
 
 def wheel_library(module, pattern):
-    spec = importlib.util.find_spec(module)
+    package = module.split(".")[0]
+    spec = importlib.util.find_spec(module) if importlib.util.find_spec(package) else None
     found = glob.glob(os.path.join(os.path.dirname(spec.origin), pattern)) if spec else []
     return found[0] if found else None
 
 
 class Peer:
     uses_onnx = False
+    needs = ()  # modules, beside that of its library
 
     def __init__(self, name, library, version, bench):
         self.name, self.library, self.version, self.bench = name, library, version, bench
@@ -61,7 +63,7 @@ class Peer:
 
     def cached(self, w, folder, suffix, build):
         """Path of what `build` writes there from a workload, which takes long; kept between runs, for
-        the same script. A failure is kept too: the runner then says that there is no such file."""
+        the same script. The reason of a failure is kept too; the runner says that there is no such file."""
         with open(w.script(folder), "rb") as f:
             digest = hashlib.blake2s(f.read(), digest_size=4).hexdigest()
         path = os.path.join(self.bench.cache, f"{w.name}.{digest}.{self.bench.options.isa}{suffix}")
@@ -78,6 +80,7 @@ class Peer:
 class FromOnnx(Peer):
     """Loads an ONNX file."""
     uses_onnx = True
+    needs = ("onnx",)
 
     def arguments(self, w, graph, folder):
         model = w.onnx(folder)
@@ -96,6 +99,7 @@ def quietly(command):
 
 class Tvm(Peer):
     """Compiled with default settings, on rows where these are of use."""
+    needs = ("tvm",)
 
     def arguments(self, w, graph, folder):
         most = max(graph.multiply_adds(dims) for dims in w.cases.values())
@@ -111,8 +115,9 @@ class Tvm(Peer):
 
 
 class Iree(Peer):
-    """Compiled with data tiling, for this processor; weights outside, as they are for the others."""
+    """Compiled with data tiling; the weights in a file beside the code."""
     uses_onnx = True
+    needs = ("onnx", "iree.compiler")
 
     def arguments(self, w, graph, folder):
         model = w.onnx(folder)
@@ -199,10 +204,11 @@ def find(bench, names):
         elif name in WHEELS:
             kind, module, pattern, package = WHEELS[name]
             path = wheel_library(module, pattern)
-            if path and (importlib.util.find_spec("onnx") or not kind.uses_onnx):
+            if path and all(map(importlib.util.find_spec, kind.needs)):
                 have.append(kind(name, path, importlib.metadata.version(package), bench))
             else:
-                missing.append(f"{name}: no module {'onnx' if path else module} in this Python (PyPI)")
+                modules = ", ".join(dict.fromkeys([module.split(".")[0], *kind.needs]))
+                missing.append(f"{name}: not all of the modules {modules} are in this Python (PyPI)")
         elif name in DEBIAN:
             path, version = debian_library(DEBIAN[name][0])
             if path:
