@@ -109,6 +109,10 @@ static const Expr *float_to_int(Context *c, DType d, const Expr *e) {
   int64_t min = uns ? 0 : d.bits >= 64 ? INT64_MIN : -(INT64_C(1) << (d.bits - 1));
   int64_t max = uns ? dtype_wrap(d, -1) : -(min + 1);
   const Expr *lo = K(uns ? 0.0 : (double)min), *hi = K(ldexp(1.0, uns ? d.bits : d.bits - 1));
+  if (d.bits < 24) { /* the limits are float32: cut before the conversion, in lanes of one size */
+    const Expr *cut = SEL(GE(x, hi), K((double)max), SEL(EQ(x, x), x, K(0)));
+    return expr_cast(c, d, SEL(LT(x, lo), lo, cut));
+  }
   const Expr *inside = AND(GE(x, lo), LT(x, hi));
   const Expr *r = expr_cast(c, d, SEL(inside, x, K(0)));
   r = SEL(GE(x, hi), expr_int(c, d, max), r);

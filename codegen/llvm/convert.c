@@ -153,17 +153,36 @@ static bool is_half(DType d) {
   return d.bits <= 16 && dtype_is_float(d);
 }
 
+/* A vector of floats to integers as llvm.fptosi.sat and llvm.fptoui.sat do it, which LLVM would
+ * take apart into scalars: the others than the numbers in range become the nearest integer, NaN 0.
+ */
+static LLVMValueRef saturate(Cg *cg, LLVMBuilderRef b, LLVMTypeRef it, bool sgn, LLVMValueRef x) {
+  uint32_t n = cg_lanes(x);
+  LLVMTypeRef ft = LLVMTypeOf(x), element = LLVMGetElementType(ft);
+  uint64_t half = UINT64_C(1) << (LLVMGetIntTypeWidth(LLVMGetElementType(it)) - 1);
+  double first = sgn ? -(double)half : 0, past = (sgn ? 1.0 : 2.0) * (double)half;
+  LLVMValueRef least = konst(it, sgn ? half : 0), most = konst(it, sgn ? half - 1 : UINT64_MAX);
+  LLVMValueRef lo = cg_splat(cg, b, LLVMConstReal(element, first), n);
+  LLVMValueRef hi = cg_splat(cg, b, LLVMConstReal(element, past), n);
+  LLVMValueRef below = LLVMBuildFCmp(b, LLVMRealOLT, x, lo, "");
+  LLVMValueRef above = LLVMBuildFCmp(b, LLVMRealOGE, x, hi, "");
+  LLVMValueRef in = LLVMBuildAnd(b, LLVMBuildFCmp(b, LLVMRealOGE, x, lo, ""),
+                                 LLVMBuildFCmp(b, LLVMRealOLT, x, hi, ""), "");
+  x = LLVMBuildSelect(b, in, x, LLVMConstNull(ft), "");
+  LLVMValueRef r = sgn ? LLVMBuildFPToSI(b, x, it, "") : LLVMBuildFPToUI(b, x, it, "");
+  return LLVMBuildSelect(b, below, least, LLVMBuildSelect(b, above, most, r, ""), "");
+}
+
 static LLVMValueRef float_to_int(Cg *cg, LLVMBuilderRef b, DType to, LLVMValueRef x) {
   uint32_t n = cg_lanes(x);
   LLVMTypeRef ft = LLVMTypeOf(x);
   bool u64 = dtype_is_uint(to) && to.bits == 64;
   bool wide = to.bits == 64 || (dtype_is_uint(to) && to.bits == 32);
   LLVMTypeRef it = cg_vec(wide ? cg->i64 : cg->i32, n);
-  char name[64];
-  (void)ft;
-  snprintf(name, sizeof name, "llvm.fpto%ci.sat", u64 ? 'u' : 's');
   LLVMTypeRef types[2] = {it, ft};
-  LLVMValueRef r = cg_intrinsic(cg, b, name, types, 2, &x, 1);
+  const char *name = u64 ? "llvm.fptoui.sat" : "llvm.fptosi.sat";
+  LLVMValueRef r =
+      n > 1 ? saturate(cg, b, it, !u64, x) : cg_intrinsic(cg, b, name, types, 2, &x, 1);
   LLVMTypeRef want = cg_vec(LLVMIntTypeInContext(cg->lc, to.bits), n);
   return it == want ? r : LLVMBuildTrunc(b, r, want, "");
 }

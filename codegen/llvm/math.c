@@ -88,6 +88,33 @@ LLVMValueRef math_libm(const Math *m, const char *name, LLVMValueRef const *args
   return map_lanes(m, full, f, ft, args, n);
 }
 
+LLVMValueRef math_unless_hard(const Math *m, LLVMValueRef ok,
+                              Val (*fast)(const Math *, IntrinId, Val const *), IntrinId id,
+                              const char *name, LLVMValueRef const *args, uint32_t n) {
+  if (m->lanes > 1) {
+    LLVMTypeRef bits = LLVMIntTypeInContext(m->cg->lc, m->lanes);
+    ok = LLVMBuildBitCast(m->b, ok, bits, "");
+    ok = LLVMBuildICmp(m->b, LLVMIntEQ, ok, LLVMConstAllOnes(bits), "");
+  }
+  LLVMValueRef fn = LLVMGetBasicBlockParent(LLVMGetInsertBlock(m->b));
+  LLVMBasicBlockRef easy = LLVMAppendBasicBlockInContext(m->cg->lc, fn, "fast");
+  LLVMBasicBlockRef hard = LLVMAppendBasicBlockInContext(m->cg->lc, fn, "slow");
+  LLVMBasicBlockRef end = LLVMAppendBasicBlockInContext(m->cg->lc, fn, "end"), from[2];
+  LLVMBuildCondBr(m->b, ok, easy, hard);
+  LLVMPositionBuilderAtEnd(m->b, easy);
+  Val in[2] = {fast(m, id, args), NULL};
+  from[0] = LLVMGetInsertBlock(m->b);
+  LLVMBuildBr(m->b, end);
+  LLVMPositionBuilderAtEnd(m->b, hard);
+  in[1] = math_libm(m, name, args, n);
+  from[1] = LLVMGetInsertBlock(m->b);
+  LLVMBuildBr(m->b, end);
+  LLVMPositionBuilderAtEnd(m->b, end);
+  Val phi = LLVMBuildPhi(m->b, m->ft, "");
+  LLVMAddIncoming(phi, in, from, 2);
+  return phi;
+}
+
 static const char *libm_name(IntrinId id) {
   switch (id) {
   case INTRIN_exp: return "exp";

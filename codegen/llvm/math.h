@@ -19,8 +19,13 @@ typedef struct {
 Math math_of(Cg *cg, LLVMBuilderRef b, const Variant *v, uint32_t lanes, bool f64);
 /* Each lane through the C function `name` ("expf"/"exp" chosen by type from "exp"). */
 Val math_libm(const Math *m, const char *name, Val const *args, uint32_t n);
+/* fast(m, id, args) where `ok` (bool lanes) holds in all lanes, else each lane through the C
+ * function `name`. */
+Val math_unless_hard(const Math *m, Val ok, Val (*fast)(const Math *, IntrinId, Val const *),
+                     IntrinId id, const char *name, Val const *args, uint32_t n);
 /* Inline float32 / float64 forms; NULL where there is none. */
 Val math_f32(const Math *m, IntrinId id, Val const *args);
+Val math_inverse_f32(const Math *m, IntrinId id, Val const *args);
 Val math_f64(const Math *m, IntrinId id, Val const *args);
 /* pow on float32 through float64; args as pow's. */
 Val math_pow_f32(const Math *m, Val x, Val y);

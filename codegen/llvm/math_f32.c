@@ -330,7 +330,8 @@ static Val odd_bit(const Math *m, Val n) {
   return LLVMBuildICmp(m->b, LLVMIntNE, b, mi(m, 0), "");
 }
 
-static Val trig_fast(const Math *m, IntrinId id, Val x) {
+static Val trig_fast(const Math *m, IntrinId id, Val const *args) {
+  Val x = args[0];
   Val n, low, r = reduce_trig(m, x, &n, id == INTRIN_tan ? &low : NULL), z = mmul(m, r, r);
   if (id == INTRIN_tan) {
     Val zr = mmul(m, z, r), w = mmul(m, zr, POLY(m, z, tan_p)), t = madd(m, r, w);
@@ -347,31 +348,10 @@ static Val trig_fast(const Math *m, IntrinId id, Val x) {
   return msel(m, mcmp(m, LLVMRealOEQ, x, mk(m, 0)), x, y); /* -0 */
 }
 
-/* Where any lane is too large for the reduction (or no number), all go through the C library. */
+/* Large angles (and no numbers) need more digits of pi than reduce_trig has. */
 static Val trig_full(const Math *m, IntrinId id, Val x, const char *name) {
   Val ok = mcmp(m, LLVMRealOLT, mabs(m, x), mk(m, 1048576.0));
-  if (m->lanes > 1) {
-    LLVMTypeRef bits = LLVMIntTypeInContext(m->cg->lc, m->lanes);
-    ok = LLVMBuildBitCast(m->b, ok, bits, "");
-    ok = LLVMBuildICmp(m->b, LLVMIntEQ, ok, LLVMConstAllOnes(bits), "");
-  }
-  LLVMValueRef fn = LLVMGetBasicBlockParent(LLVMGetInsertBlock(m->b));
-  LLVMBasicBlockRef fast = LLVMAppendBasicBlockInContext(m->cg->lc, fn, "fast");
-  LLVMBasicBlockRef slow = LLVMAppendBasicBlockInContext(m->cg->lc, fn, "slow");
-  LLVMBasicBlockRef end = LLVMAppendBasicBlockInContext(m->cg->lc, fn, "end"), from[2];
-  LLVMBuildCondBr(m->b, ok, fast, slow);
-  LLVMPositionBuilderAtEnd(m->b, fast);
-  Val in[2] = {trig_fast(m, id, x), NULL};
-  from[0] = LLVMGetInsertBlock(m->b);
-  LLVMBuildBr(m->b, end);
-  LLVMPositionBuilderAtEnd(m->b, slow);
-  in[1] = math_libm(m, name, &x, 1);
-  from[1] = LLVMGetInsertBlock(m->b);
-  LLVMBuildBr(m->b, end);
-  LLVMPositionBuilderAtEnd(m->b, end);
-  Val phi = LLVMBuildPhi(m->b, m->ft, "");
-  LLVMAddIncoming(phi, in, from, 2);
-  return phi;
+  return math_unless_hard(m, ok, trig_fast, id, name, &x, 1);
 }
 
 Val math_f32(const Math *m, IntrinId id, Val const *args) {
@@ -392,6 +372,6 @@ Val math_f32(const Math *m, IntrinId id, Val const *args) {
   case INTRIN_cos: return trig_full(m, id, x, "cos");
   case INTRIN_tan: return trig_full(m, id, x, "tan");
   case INTRIN_pow: return math_pow_f32(m, x, args[1]);
-  default: return NULL;
+  default: return math_inverse_f32(m, id, args);
   }
 }

@@ -163,6 +163,25 @@ LLVMValueRef cg_mul(LLVMBuilderRef b, LLVMValueRef x, LLVMValueRef y) {
   return LLVMBuildMul(b, x, y, "");
 }
 
+/* x / y towards zero, y neither 0 nor (signed) -1. Processors divide no vectors of integers, but do
+ * divide floats: a quotient of integers below 2^k that isn't whole lies further than 2^-k of itself
+ * from the next whole number, so rounding to more than k bits doesn't reach it. */
+static LLVMValueRef quotient(LLVMBuilderRef b, LLVMValueRef x, LLVMValueRef y, bool sgn) {
+  LLVMTypeRef t = LLVMTypeOf(x);
+  uint32_t n = cg_lanes(x);
+  unsigned width = n > 1 ? LLVMGetIntTypeWidth(LLVMGetElementType(t)) : 64;
+  if (width > 32 || (width == 32 && !sgn) || LLVMIsConstant(y))
+    return sgn ? LLVMBuildSDiv(b, x, y, "") : LLVMBuildUDiv(b, x, y, "");
+  LLVMContextRef lc = LLVMGetTypeContext(t);
+  LLVMTypeRef f =
+      LLVMVectorType(width == 32 ? LLVMDoubleTypeInContext(lc) : LLVMFloatTypeInContext(lc), n);
+  LLVMTypeRef i = LLVMVectorType(LLVMInt32TypeInContext(lc), n);
+  LLVMValueRef a = sgn ? LLVMBuildSIToFP(b, x, f, "") : LLVMBuildUIToFP(b, x, f, "");
+  LLVMValueRef d = sgn ? LLVMBuildSIToFP(b, y, f, "") : LLVMBuildUIToFP(b, y, f, "");
+  LLVMValueRef q = LLVMBuildFPToSI(b, LLVMBuildFDiv(b, a, d, ""), i, "");
+  return width == 32 ? q : LLVMBuildTrunc(b, q, t, "");
+}
+
 LLVMValueRef cg_div(LLVMBuilderRef b, LLVMValueRef x, LLVMValueRef y, bool sgn, bool floor,
                     bool mod) {
   LLVMTypeRef t = LLVMTypeOf(x);
@@ -185,15 +204,18 @@ LLVMValueRef cg_div(LLVMBuilderRef b, LLVMValueRef x, LLVMValueRef y, bool sgn, 
   if (!sgn) {
     LLVMValueRef safe = cg_select(b, is_zero, one, y);
     if (mod) {
-      LLVMValueRef r = LLVMBuildURem(b, x, safe, "");
+      LLVMValueRef r =
+          cg_lanes(x) > 1
+              ? LLVMBuildSub(b, x, LLVMBuildMul(b, quotient(b, x, safe, false), safe, ""), "")
+              : LLVMBuildURem(b, x, safe, "");
       return cg_select(b, is_zero, zero, r);
     }
-    return cg_select(b, is_zero, zero, LLVMBuildUDiv(b, x, safe, ""));
+    return cg_select(b, is_zero, zero, quotient(b, x, safe, false));
   }
   LLVMValueRef is_neg1 = LLVMBuildICmp(b, LLVMIntEQ, y, ones, "");
   LLVMValueRef odd = LLVMBuildOr(b, is_zero, is_neg1, "");
   LLVMValueRef safe = cg_select(b, odd, one, y);
-  LLVMValueRef q = LLVMBuildSDiv(b, x, safe, "");
+  LLVMValueRef q = quotient(b, x, safe, true);
   /* With `safe` the remainder of both odd cases is 0, as it should be. */
   LLVMValueRef r = NULL;
   if (mod || floor) r = LLVMBuildSub(b, x, LLVMBuildMul(b, q, safe, ""), "");

@@ -1,5 +1,9 @@
 /* Resizing of images: each axis has taps (positions and weights), the value is the sum over their
- * products. Positions are computed in float32 as in TVM and cut to the data. */
+ * products. Positions are computed in float32 as in TVM and cut to the data.
+ *
+ * What depends on one axis alone is tabulated: a row of positions and one of weights for each tap.
+ * The axes are resized one after the other, the last one first, as long as that isn't more work
+ * than all taps of each result. */
 #include "ir/ops/window.h"
 
 #include <string.h>
@@ -62,17 +66,25 @@ const SInfo *infer_resize(InferCtx *ic, Node *n) {
 }
 
 /* ---- lowering ---- */
+#define MAX_TAPS 4
+
 typedef struct {
   LowerCtx *lc;
   const image_resize2d_attrs *a;
   Buffer *x;
   Layout l;
   uint32_t nd;
-  const Expr *at[WINDOW_MAX];        /* position in the data, float32 */
-  const Expr *tap[WINDOW_MAX][4];    /* int64, cut to the data */
-  const Expr *weight[WINDOW_MAX][4]; /* NULL: 1 */
+  const Expr *in[WINDOW_MAX], *out[WINDOW_MAX];
   uint32_t ntaps;
+  bool weighs; /* else the one tap is the value */
+  Buffer *taps[WINDOW_MAX][MAX_TAPS], *weights[WINDOW_MAX][MAX_TAPS]; /* int64, float32 */
 } Resize;
+
+/* The taps of one position of the result. */
+typedef struct {
+  const Expr *tap[MAX_TAPS];    /* int64, cut to the data */
+  const Expr *weight[MAX_TAPS]; /* float32 */
+} Taps;
 
 static const Expr *flt(Context *c, double v) {
   return expr_float(c, DT_F32, v);
@@ -89,10 +101,11 @@ static double roi_value(const Resize *r, uint32_t i) {
                                                                : 0;
 }
 
-static const Expr *position(const Resize *r, uint32_t i, const Expr *o, const Expr *in,
-                            const Expr *out) {
+/* Position in the data of position o of the result, float32. */
+static const Expr *position(const Resize *r, uint32_t i, const Expr *o) {
   Context *c = r->lc->c;
   const char *mode = r->a->coordinate_transformation_mode;
+  const Expr *in = r->in[i], *out = r->out[i];
   const Expr *x = te_cast(c, DT_F32, o), *fin = te_cast(c, DT_F32, in);
   const Expr *fout = te_cast(c, DT_F32, out), *one = flt(c, 1), *half = flt(c, 0.5);
   const Expr *scale = DIV(fin, fout), *last = SUB(fin, one);
@@ -132,53 +145,92 @@ static void cubic_weights(Context *c, double alpha, const Expr *t, const Expr **
   w[3] = ADD(MUL(flt(c, -alpha), t3), MUL(a, t2));
 }
 
-static void taps(Resize *r, uint32_t i, const Expr *o, const Expr *in, const Expr *out) {
+/* Whether positions are exact: o * in // out lies below `in` by itself. */
+static bool is_exact(const Resize *r) {
+  const char *rounding = r->a->rounding_method;
+  return !r->weighs && !strcmp(r->a->coordinate_transformation_mode, "asymmetric") &&
+         (!*rounding || !strcmp(rounding, "floor"));
+}
+
+static void taps_at(const Resize *r, uint32_t i, const Expr *o, Taps *t) {
   Context *c = r->lc->c;
-  const char *method = r->a->method, *m = r->a->rounding_method;
-  r->at[i] = position(r, i, o, in, out);
-  if (!strcmp(method, "nearest_neighbor")) {
-    bool floors = !*m || !strcmp(m, "floor");
-    r->ntaps = 1;
-    if (floors && !strcmp(r->a->coordinate_transformation_mode, "asymmetric"))
-      r->tap[i][0] = expr_floordiv(c, MUL(o, in), out); /* exact, below in by itself */
-    else
-      r->tap[i][0] = cut(c, te_cast(c, DT_I64, nearest(r, r->at[i])), in);
+  const Expr *at = position(r, i, o), *in = r->in[i];
+  if (!r->weighs) {
+    t->tap[0] = is_exact(r) ? expr_floordiv(c, MUL(o, in), r->out[i])
+                            : cut(c, te_cast(c, DT_I64, nearest(r, at)), in);
     return;
   }
-  const Expr *whole = F1(floor, r->at[i]), *t = SUB(r->at[i], whole),
-             *k = te_cast(c, DT_I64, whole);
-  bool cubic = !strcmp(method, "cubic");
-  r->ntaps = cubic ? 4 : 2;
+  const Expr *whole = F1(floor, at), *part = SUB(at, whole), *k = te_cast(c, DT_I64, whole);
+  bool cubic = r->ntaps == 4;
   if (cubic)
-    cubic_weights(c, r->a->cubic_alpha, t, r->weight[i]);
+    cubic_weights(c, r->a->cubic_alpha, part, t->weight);
   else {
-    r->weight[i][0] = SUB(flt(c, 1), t);
-    r->weight[i][1] = t;
+    t->weight[0] = SUB(flt(c, 1), part);
+    t->weight[1] = part;
   }
   const Expr *sum = NULL;
   for (uint32_t j = 0; j < r->ntaps; j++) {
     const Expr *p = ADD(k, expr_i64(c, (int64_t)j - cubic));
-    r->tap[i][j] = cut(c, p, in);
+    t->tap[j] = cut(c, p, in);
     if (!cubic || !r->a->cubic_exclude) continue;
     const Expr *outside = OR(LT(p, expr_i64(c, 0)), GE(p, in));
-    r->weight[i][j] = SEL(outside, flt(c, 0), r->weight[i][j]);
-    sum = sum ? ADD(sum, r->weight[i][j]) : r->weight[i][j];
+    t->weight[j] = SEL(outside, flt(c, 0), t->weight[j]);
+    sum = sum ? ADD(sum, t->weight[j]) : t->weight[j];
   }
-  for (uint32_t j = 0; sum && j < r->ntaps; j++) r->weight[i][j] = DIV(r->weight[i][j], sum);
+  for (uint32_t j = 0; sum && j < r->ntaps; j++) t->weight[j] = DIV(t->weight[j], sum);
 }
 
-/* Interpolated over axes i and later; idx holds the others. */
-static const Expr *interpolate(Resize *r, uint32_t i, const Expr **idx) {
-  Context *c = r->lc->c;
-  if (i == r->nd) return te_cast(c, DT_F32, te_load(r->lc, r->x, idx));
-  const Expr *sum = NULL;
+static void tabulate(Resize *r, uint32_t i) {
+  LowerCtx *lc = r->lc;
   for (uint32_t j = 0; j < r->ntaps; j++) {
-    idx[r->l.at[i]] = r->tap[i][j];
-    const Expr *v = interpolate(r, i + 1, idx);
-    if (r->weight[i][j]) v = MUL(v, r->weight[i][j]);
+    Taps t;
+    te_spatial_begin(lc, "position", &r->out[i], 1, DT_I64);
+    taps_at(r, i, lc->ax[0], &t);
+    r->taps[i][j] = te_spatial_end(lc, t.tap[j]);
+    if (!r->weighs) continue;
+    te_spatial_begin(lc, "weight", &r->out[i], 1, DT_F32);
+    taps_at(r, i, lc->ax[0], &t);
+    r->weights[i][j] = te_spatial_end(lc, t.weight[j]);
+  }
+}
+
+/* Interpolated over axes i up to `end`; idx holds positions in x, for those axes in the result. */
+static const Expr *interpolate(const Resize *r, Buffer *x, uint32_t i, uint32_t end,
+                               const Expr *const *idx) {
+  Context *c = r->lc->c;
+  if (i == end) return te_cast(c, DT_F32, te_load(r->lc, x, idx));
+  const Expr *sum = NULL, *at[WINDOW_MAX + 2], *o = idx[r->l.at[i]];
+  memcpy(at, idx, x->ndim * sizeof *at);
+  for (uint32_t j = 0; j < r->ntaps; j++) {
+    at[r->l.at[i]] = expr_load(c, r->taps[i][j], &o, 1);
+    const Expr *v = MUL(interpolate(r, x, i + 1, end, at), expr_load(c, r->weights[i][j], &o, 1));
     sum = sum ? ADD(sum, v) : v;
   }
   return sum;
+}
+
+/* Whether to resize axis i of all the data before the axes in front of it. */
+static bool goes_first(const Resize *r, uint32_t i) {
+  for (uint32_t k = 0; k < i; k++) {
+    int64_t in, out;
+    if (expr_const_int(r->lc->c, r->in[k], &in) && expr_const_int(r->lc->c, r->out[k], &out) &&
+        in > out * r->ntaps)
+      return false;
+  }
+  return true;
+}
+
+static const Expr *nearest_value(const Resize *r) {
+  LowerCtx *lc = r->lc;
+  const Expr *at[WINDOW_MAX + 2];
+  memcpy(at, lc->ax, r->x->ndim * sizeof *at);
+  for (uint32_t i = 0; i < r->nd; i++) {
+    const Expr *o = lc->ax[r->l.at[i]];
+    Taps t;
+    if (is_exact(r)) taps_at(r, i, o, &t);
+    at[r->l.at[i]] = is_exact(r) ? t.tap[0] : expr_load(lc->c, r->taps[i][0], &o, 1);
+  }
+  return te_load(lc, r->x, at);
 }
 
 bool lower_resize(LowerCtx *lc, Node *n) {
@@ -190,29 +242,38 @@ bool lower_resize(LowerCtx *lc, Node *n) {
   uint32_t ndim;
   const Expr *const *shape = te_result_shape(lc, 0, &ndim), *zero = te_i64(lc, 0);
   for (uint32_t i = 0; i < r.nd; i++) {
-    const Expr *in = r.x->shape[r.l.at[i]];
+    const Expr *in = r.in[i] = r.x->shape[r.l.at[i]];
+    r.out[i] = shape[r.l.at[i]];
     if (prove_lt(c, NULL, expr_dim(c, zero), expr_dim(c, in)) != PROOF_YES)
       te_assert(lc, GT(in, zero), "axis %u of the data is empty", r.l.at[i]);
   }
-  te_result_begin(lc, 0, "resize");
-  const Expr *idx[WINDOW_MAX + 2];
-  idx[r.l.n] = lc->ax[r.l.n];
-  idx[r.l.c] = lc->ax[r.l.c];
+  r.weighs = strcmp(r.a->method, "nearest_neighbor");
+  r.ntaps = !r.weighs ? 1 : strcmp(r.a->method, "cubic") ? 2 : 4;
   for (uint32_t i = 0; i < r.nd; i++)
-    taps(&r, i, lc->ax[r.l.at[i]], r.x->shape[r.l.at[i]], shape[r.l.at[i]]);
-  if (r.ntaps == 1 && dtype_eq(r.x->dtype, lc->stage_dtype) &&
-      strcmp(r.a->coordinate_transformation_mode, "tf_crop_and_resize")) {
-    for (uint32_t i = 0; i < r.nd; i++) idx[r.l.at[i]] = r.tap[i][0];
-    te_out(lc, te_spatial_end(lc, te_load(lc, r.x, idx)));
+    if (!is_exact(&r)) tabulate(&r, i);
+  bool crops = !strcmp(r.a->coordinate_transformation_mode, "tf_crop_and_resize");
+  Buffer *x = r.x;
+  uint32_t left = r.nd; /* axes that are still to be resized */
+  const Expr *dims[WINDOW_MAX + 2];
+  memcpy(dims, x->shape, x->ndim * sizeof *dims);
+  for (; r.weighs && left > 1 && goes_first(&r, left - 1); left--) {
+    dims[r.l.at[left - 1]] = r.out[left - 1];
+    te_spatial_begin(lc, "resize_axis", dims, x->ndim, DT_F32);
+    x = te_spatial_end(lc, interpolate(&r, x, left - 1, left, lc->ax));
+  }
+  te_result_begin(lc, 0, "resize");
+  const Expr *v = r.weighs ? interpolate(&r, x, 0, left, lc->ax) : nearest_value(&r);
+  if (!crops && dtype_eq(v->dtype, lc->stage_dtype)) {
+    te_out(lc, te_spatial_end(lc, v));
     return true;
   }
-  const Expr *v = interpolate(&r, 0, idx);
-  if (!strcmp(r.a->coordinate_transformation_mode, "tf_crop_and_resize"))
-    for (uint32_t i = 0; i < r.nd; i++) {
-      const Expr *last = SUB(te_cast(c, DT_F32, r.x->shape[r.l.at[i]]), flt(c, 1));
-      const Expr *outside = OR(LT(r.at[i], flt(c, 0)), GT(r.at[i], last));
-      v = SEL(outside, flt(c, r.a->extrapolation_value), v);
-    }
+  v = te_cast(c, DT_F32, v);
+  for (uint32_t i = 0; crops && i < r.nd; i++) {
+    const Expr *at = position(&r, i, lc->ax[r.l.at[i]]);
+    const Expr *last = SUB(te_cast(c, DT_F32, r.in[i]), flt(c, 1));
+    const Expr *outside = OR(LT(at, flt(c, 0)), GT(at, last));
+    v = SEL(outside, flt(c, r.a->extrapolation_value), v);
+  }
   te_out_value(lc, v);
   return true;
 }

@@ -173,16 +173,20 @@ const SInfo *infer_pad(InferCtx *ic, Node *n) {
   return sinfo_tensor(ic->c, d, (uint32_t)x->ndim, x->dtype);
 }
 
-/* Position in the data for one axis of the padded result; bounds kept whatever the width. */
-static const Expr *border_index(LowerCtx *lc, const char *mode, const Expr *i, const Expr *dim) {
+/* Position in the data of position i of the result, for an axis with `lo` elements before the data;
+ * bounds kept whatever the width. */
+static const Expr *border_index(LowerCtx *lc, const char *mode, const Expr *i, int64_t lo,
+                                const Expr *dim) {
   Context *c = lc->c;
-  const Expr *zero = te_i64(lc, 0), *last = SUB(dim, te_i64(lc, 1));
-  if (!strcmp(mode, "circular")) return te_int_div(c, EXPR_FLOORMOD, i, dim);
+  const Expr *zero = te_i64(lc, 0), *first = te_i64(lc, lo), *last = SUB(dim, te_i64(lc, 1));
+  const Expr *at = lo ? SUB(i, first) : i;
+  if (!strcmp(mode, "circular")) return te_int_div(c, EXPR_FLOORMOD, at, dim);
   if (!strcmp(mode, "reflect")) {
-    i = SEL(LT(i, zero), SUB(zero, i), i);
-    i = SEL(GT(i, last), SUB(MUL(last, te_i64(lc, 2)), i), i);
+    const Expr *mirrored = SUB(MUL(last, te_i64(lc, 2)), at);
+    at = SEL(LT(i, expr_simplify(c, ADD(dim, first))), at, mirrored);
+    if (lo) at = SEL(LT(i, first), SUB(first, i), at);
   }
-  return expr_max(c, expr_min(c, i, last), zero);
+  return expr_max(c, expr_min(c, at, last), zero);
 }
 
 bool lower_pad(LowerCtx *lc, Node *n) {
@@ -201,7 +205,7 @@ bool lower_pad(LowerCtx *lc, Node *n) {
       const Expr *dim = b->shape[i], *enough = te_i64(lc, least);
       if (prove_le(c, NULL, expr_dim(c, enough), expr_dim(c, dim)) != PROOF_YES)
         te_assert(lc, GE(dim, enough), "axis %u has fewer than %lld elements", i, (long long)least);
-      idx[i] = border_index(lc, mode, idx[i], dim);
+      idx[i] = border_index(lc, mode, lc->ax[i], lo, dim);
       continue;
     }
     const Expr *top = expr_simplify(c, ADD(b->shape[i], te_i64(lc, lo)));

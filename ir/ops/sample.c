@@ -9,7 +9,8 @@
 
 typedef struct {
   LowerCtx *lc;
-  Buffer *x;
+  Buffer *x, *grid;
+  Buffer *low[WINDOW_MAX], *part[WINDOW_MAX]; /* of each point of the grid (tabulate) */
   uint32_t nd;
   bool align, border, reflect;
   DType d; /* of positions and weights */
@@ -110,16 +111,46 @@ static const Expr *pixel(const Sample *s, const Expr *const *at) {
   return expr_if_then_else(c, in, te_cast(c, s->d, te_load(lc, s->x, idx)), zero);
 }
 
-static const Expr *linear(const Sample *s, const Expr *const *p) {
+/* The position of a point of the grid along data axis i; the current stage has the grid's axes but
+ * for the coordinates, or with the channels in the place of those. */
+static const Expr *grid_position(const Sample *s, uint32_t i, bool channels, bool pad) {
+  LowerCtx *lc = s->lc;
+  const Expr *at[WINDOW_MAX + 2];
+  at[0] = lc->ax[0];
+  at[1] = te_i64(lc, s->nd - 1 - i);
+  for (uint32_t k = 0; k < s->nd; k++) at[2 + k] = lc->ax[1 + channels + k];
+  return position(s, te_cast(lc->c, s->d, te_load(lc, s->grid, at)), i, pad);
+}
+
+/* A stage over the points of the grid: the integer position along axis i, or how far behind it the
+ * point lies. All channels share it. */
+static Buffer *tabulate(const Sample *s, uint32_t i, bool nearest, bool rest) {
+  LowerCtx *lc = s->lc;
+  Context *c = lc->c;
+  const Expr *shape[WINDOW_MAX + 1] = {s->grid->shape[0]};
+  for (uint32_t k = 0; k < s->nd; k++) shape[1 + k] = s->grid->shape[2 + k];
+  te_spatial_begin(lc, rest ? "part" : "low", shape, s->nd + 1, rest ? s->d : DT_I64);
+  const Expr *p = grid_position(s, i, false, true), *low = nearest ? F1(round, p) : F1(floor, p);
+  return te_spatial_end(lc, rest ? SUB(p, low) : te_cast(c, DT_I64, low));
+}
+
+/* The table's value for the point of the current result. */
+static const Expr *look_up(const Sample *s, Buffer *table) {
+  const Expr *at[WINDOW_MAX + 1] = {s->lc->ax[0]};
+  for (uint32_t k = 0; k < s->nd; k++) at[1 + k] = s->lc->ax[2 + k];
+  return te_load(s->lc, table, at);
+}
+
+static const Expr *linear(const Sample *s) {
   LowerCtx *lc = s->lc;
   Context *c = lc->c;
   const Expr *sum = NULL;
   for (uint32_t corner = 0; corner < 1u << s->nd; corner++) {
     const Expr *at[WINDOW_MAX], *v = NULL;
     for (uint32_t i = 0; i < s->nd; i++) {
-      const Expr *low = F1(floor, p[i]), *part = SUB(p[i], low);
+      const Expr *low = look_up(s, s->low[i]), *part = look_up(s, s->part[i]);
       bool next = corner >> (s->nd - 1 - i) & 1;
-      at[i] = ADD(te_cast(c, DT_I64, low), te_i64(lc, next));
+      at[i] = next ? ADD(low, te_i64(lc, 1)) : low;
       const Expr *w = next ? part : SUB(num(s, 1), part);
       v = v ? MUL(v, w) : w;
     }
@@ -173,7 +204,6 @@ static const Expr *cubic(const Sample *s, const Expr *const *p) {
 }
 
 bool lower_grid_sample(LowerCtx *lc, Node *n) {
-  Context *c = lc->c;
   const image_grid_sample_attrs *a = n->attrs;
   Buffer *x = te_arg(lc, 0), *g = te_arg(lc, 1);
   uint32_t nd = x->ndim - 2;
@@ -181,27 +211,24 @@ bool lower_grid_sample(LowerCtx *lc, Node *n) {
       !te_need_equal(lc, g->shape[1], te_i64(lc, nd), "the number of coordinates"))
     return false;
   bool wide = dtype_eq(x->dtype, DT_F64) || dtype_eq(g->dtype, DT_F64);
-  Sample s = {lc,
-              x,
-              nd,
-              a->align_corners,
-              !strcmp(a->padding_mode, "border"),
-              !strcmp(a->padding_mode, "reflection"),
-              wide ? DT_F64 : DT_F32};
-  bool is_cubic = !strcmp(a->method, "bicubic");
+  Sample s = {.lc = lc,
+              .x = x,
+              .grid = g,
+              .nd = nd,
+              .align = a->align_corners,
+              .border = !strcmp(a->padding_mode, "border"),
+              .reflect = !strcmp(a->padding_mode, "reflection"),
+              .d = wide ? DT_F64 : DT_F32};
+  bool is_cubic = !strcmp(a->method, "bicubic"), is_nearest = !strcmp(a->method, "nearest");
+  for (uint32_t i = 0; !is_cubic && i < nd; i++) {
+    s.low[i] = tabulate(&s, i, is_nearest, false);
+    if (!is_nearest) s.part[i] = tabulate(&s, i, false, true);
+  }
   te_result_begin(lc, 0, "T_grid_sample");
-  const Expr *p[WINDOW_MAX], *at[WINDOW_MAX + 2];
-  for (uint32_t i = 0; i < nd; i++) {
-    for (uint32_t k = 0; k < nd + 2; k++) at[k] = lc->ax[k];
-    at[1] = te_i64(lc, nd - 1 - i);
-    p[i] = position(&s, te_cast(c, s.d, te_load(lc, g, at)), i, !is_cubic);
-  }
-  if (!strcmp(a->method, "nearest")) {
-    for (uint32_t i = 0; i < nd; i++) p[i] = te_cast(c, DT_I64, F1(round, p[i]));
-    te_out_value(lc, pixel(&s, p));
-  } else {
-    te_out_value(lc, is_cubic ? cubic(&s, p) : linear(&s, p));
-  }
+  const Expr *p[WINDOW_MAX];
+  for (uint32_t i = 0; i < nd; i++)
+    p[i] = is_cubic ? grid_position(&s, i, true, false) : look_up(&s, s.low[i]);
+  te_out_value(lc, is_cubic ? cubic(&s, p) : is_nearest ? pixel(&s, p) : linear(&s));
   return true;
 }
 

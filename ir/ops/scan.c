@@ -1,6 +1,7 @@
 /* Running sums and searches in sorted vectors. A scan is sequential along its axis, in loops in the
  * order of memory, the outermost of which runs in parallel unless it is the axis; without an axis
- * it is one of the flattened tensor. float16 and bfloat16 run in float32. */
+ * it is one of the flattened tensor. Along the innermost axis the sum stays in a register. float16
+ * and bfloat16 run in float32. */
 #include "ir/ops/script.h"
 
 const SInfo *infer_scan(InferCtx *ic, Node *n) {
@@ -48,7 +49,11 @@ static bool scan(LowerCtx *lc, Node *n, bool product) {
   }
   const Expr *one = te_i64(lc, 1), *here = idx[axis];
   before[axis] = SUB(here, one);
-  const Expr *last = te_load(lc, out, before), *start = expr_lit(c, acc, product);
+  bool innermost = axis + 1 == x->ndim;
+  const Expr *zero = te_i64(lc, 0), *single = te_i64(lc, 1);
+  Buffer *so_far = innermost ? buffer_create(c, "so_far", acc, &single, 1, "local") : NULL;
+  const Expr *last = innermost ? LOADN(so_far, zero) : te_load(lc, out, before);
+  const Expr *start = expr_lit(c, acc, product);
   const Expr *v = te_cast(c, acc, te_load(lc, x, a->exclusive ? before : idx));
   bool truth = dtype_is_bool(acc);
   const Expr *sum = product ? (truth ? AND(last, v) : MUL(last, v))
@@ -56,8 +61,10 @@ static bool scan(LowerCtx *lc, Node *n, bool product) {
                             : ADD(last, v);
   const Expr *first = EQ(here, te_i64(lc, 0));
   const Expr *value = expr_if_then_else(c, first, a->exclusive ? start : v, sum);
-  Stmt *s = stmt_store(lc->arena, n->span, out, idx, value);
-  Stmt *loops = te_loops(lc, vars, extents, x->ndim, s); /* in the order of memory */
+  Stmt *s = stmt_store(lc->arena, n->span, out, idx, innermost ? last : value);
+  if (innermost) s = FOR(vars[axis], extents[axis], SEQ(STOREN(so_far, value, zero), s));
+  if (innermost) s = SEQ(stmt_alloc(lc->arena, n->span, so_far), s);
+  Stmt *loops = te_loops(lc, vars, extents, x->ndim - innermost, s); /* in the order of memory */
   int64_t inner = 0;
   (void)expr_const_int(c, expr_product(c, extents + 1, x->ndim - 1), &inner);
   if (axis > 0) te_parallel(lc, loops, inner);

@@ -2,9 +2,10 @@
  *
  * One stage makes the permutation that sorts each row: a merge sort from the bottom up over
  * positions, so that it is stable in both directions and takes n log n steps whatever the data. NaN
- * counts as greater than every number (NumPy's order). Rows are sorted in parallel, each in memory
- * of its own. The results then are plain stages that read through the permutation. A row runs over
- * the reduced axes of a TeAxes, in row-major order. */
+ * counts as greater than every number (NumPy's order). Where only a few first places are asked for,
+ * one pass over the row keeps them in order instead. Rows are sorted in parallel, each in memory of
+ * its own. The results then are plain stages that read through the permutation. A row runs over the
+ * reduced axes of a TeAxes, in row-major order. */
 #include "ir/ops/script.h"
 
 #include <string.h>
@@ -34,9 +35,9 @@ static const Expr *before(LowerCtx *lc, const Expr *a, const Expr *b, bool desce
     a = te_cast(c, DT_I8, a);
     b = te_cast(c, DT_I8, b);
   }
-  const Expr *lo = descending ? b : a, *hi = descending ? a : b, *less = LT(lo, hi);
-  if (!dtype_is_float(a->dtype)) return less;
-  return OR(less, AND(F1(isnan, hi), NOT(F1(isnan, lo))));
+  const Expr *lo = descending ? b : a, *hi = descending ? a : b;
+  if (!dtype_is_float(a->dtype)) return LT(lo, hi);
+  return AND(NOT(LE(hi, lo)), NOT(F1(isnan, lo))); /* lo < hi, or hi alone is NaN */
 }
 
 /* Merges runs of `width` positions of perm[from] into runs of twice that in perm[1 - from]. */
@@ -66,8 +67,47 @@ static Stmt *merge_pass(LowerCtx *lc, const TeAxes *t, const Expr *const *row, c
   return SEQ(FOR(run, runs, merge), STOREN(state, SUB(one, LOADN(state, I64(2))), I64(2)));
 }
 
-/* A stage with the sorting permutation of every row: [row..., place] -> position in the row. */
-static Buffer *permutation(LowerCtx *lc, const TeAxes *t, bool descending) {
+/* perm[0] = the places of row `row` in order, `state` telling which half of perm that is. */
+static Stmt *sort_row(LowerCtx *lc, const TeAxes *t, const Expr *const *row, const Expr *n,
+                      Buffer *perm, Buffer *state, bool descending, int64_t passes) {
+  Context *c = lc->c;
+  Var *k = VAR("k"), *p = VAR("p");
+  int64_t len;
+  const Expr *width = expr_binary(c, EXPR_SHL, I64(1), p->expr);
+  Stmt *pass = merge_pass(lc, t, row, n, perm, state, width, descending);
+  if (!expr_const_int(c, n, &len)) pass = IF(LT(width, n), pass, NULL);
+  return SEQ(FOR(k, n, STOREN(perm, k->expr, I64(0), k->expr)), STOREN(state, I64(0), I64(2)),
+             FOR(p, I64(passes), pass));
+}
+
+#define MAX_SELECTED 32 /* first places that are kept in order by insertion */
+
+/* chosen = the first `places` positions of row `row` in order; `values` holds what stands there. An
+ * element that comes before the last of them is inserted behind those that it doesn't precede. */
+static Stmt *select_row(LowerCtx *lc, const TeAxes *t, const Expr *const *row, const Expr *n,
+                        Buffer *chosen, Buffer *values, int64_t places, bool descending) {
+  Context *c = lc->c;
+  Var *at = VAR("at"), *back = VAR("back"), *to = VAR("to"), *k = VAR("k");
+  Var *here = var_create(c, "here", values->dtype);
+  const Expr *last = I64(places - 1), *left = SUB(to->expr, I64(1));
+  /* The first elements fill the places; a place not filled yet is behind everything. */
+  const Expr *moves =
+      OR(GE(left, at->expr), before(lc, here->expr, LOADN(values, left), descending));
+  Stmt *move = SEQ(STOREN(values, LOADN(values, left), to->expr), STOREN(values, here->expr, left),
+                   STOREN(chosen, LOADN(chosen, left), to->expr), STOREN(chosen, at->expr, left));
+  Stmt *insert = SEQ(STOREN(values, here->expr, last), STOREN(chosen, at->expr, last),
+                     FOR(back, last, SEQ(LET(to, SUB(last, back->expr)), IF(moves, move, NULL))));
+  const Expr *enters =
+      OR(before(lc, here->expr, LOADN(values, last), descending), LT(at->expr, I64(places)));
+  Stmt *clear =
+      SEQ(STOREN(values, expr_lit(c, values->dtype, 0), k->expr), STOREN(chosen, I64(0), k->expr));
+  return SEQ(FOR(k, I64(places), clear),
+             FOR(at, n, SEQ(LET(here, row_load(lc, t, row, at->expr)), IF(enters, insert, NULL))));
+}
+
+/* A stage with the sorting permutation of every row: [row..., place] -> position in the row; just
+ * the first `places` of it unless that is 0. */
+static Buffer *permutation(LowerCtx *lc, const TeAxes *t, bool descending, int64_t places) {
   Context *c = lc->c;
   Arena *a = lc->arena;
   Span span = lc->node->span;
@@ -76,28 +116,37 @@ static Buffer *permutation(LowerCtx *lc, const TeAxes *t, bool descending) {
   uint32_t nrow = 0;
   for (uint32_t i = 0; i < t->x->ndim; i++)
     if (!t->reduced[i]) shape[nrow++] = t->x->shape[i];
-  Var *r = VAR("r"), *k = VAR("k"), *p = VAR("p"), *done = VAR("k");
+  Var *r = VAR("r"), *done = VAR("k");
   const Expr *rest = r->expr;
   for (uint32_t i = nrow; i-- > 0;) {
     idx[i] = row[i] = i ? te_axis_div(c, EXPR_FLOORMOD, rest, shape[i]) : rest;
     if (i) rest = te_axis_div(c, EXPR_FLOORDIV, rest, shape[i]);
   }
-  shape[nrow] = n;
+  bool few = places > 0 && places <= MAX_SELECTED;
+  const Expr *kept = few ? I64(places) : n;
+  shape[nrow] = kept;
   idx[nrow] = done->expr;
-  Buffer *out = te_alloc(lc, "order", shape, nrow + 1, DT_I64);
-  Buffer *perm = buffer_create(c, "perm", DT_I64, two_n, 2, "global");
-  Buffer *state = buffer_create(c, "state", DT_I64, &three, 1, "local");
+  Buffer *out = te_alloc(lc, "order", shape, nrow + 1, DT_I64), *own[2];
   int64_t len, passes = 0;
   bool known = expr_const_int(c, n, &len);
   while (known && passes < 62 && (INT64_C(1) << passes) < len) passes++;
   if (!known) passes = 62;
-  const Expr *width = expr_binary(c, EXPR_SHL, I64(1), p->expr);
-  Stmt *pass = merge_pass(lc, t, row, n, perm, state, width, descending);
-  if (!known) pass = IF(LT(width, n), pass, NULL);
-  Stmt *copy = stmt_store(a, span, out, idx, LOADN(perm, LOADN(state, I64(2)), done->expr));
-  Stmt *body = SEQ(stmt_alloc(a, span, perm), stmt_alloc(a, span, state),
-                   FOR(k, n, STOREN(perm, k->expr, I64(0), k->expr)), STOREN(state, I64(0), I64(2)),
-                   FOR(p, I64(passes), pass), FOR(done, n, copy));
+  const Expr *result;
+  Stmt *work;
+  if (few) {
+    own[0] = buffer_create(c, "chosen", DT_I64, &kept, 1, "local");
+    own[1] = buffer_create(c, "chosen_values", t->x->dtype, &kept, 1, "local");
+    work = select_row(lc, t, row, n, own[0], own[1], places, descending);
+    result = LOADN(own[0], done->expr);
+    passes = 1;
+  } else {
+    own[0] = buffer_create(c, "perm", DT_I64, two_n, 2, "global");
+    own[1] = buffer_create(c, "state", DT_I64, &three, 1, "local");
+    work = sort_row(lc, t, row, n, own[0], own[1], descending, passes);
+    result = LOADN(own[0], LOADN(own[1], I64(2)), done->expr);
+  }
+  Stmt *body = SEQ(stmt_alloc(a, span, own[0]), stmt_alloc(a, span, own[1]), work,
+                   FOR(done, kept, stmt_store(a, span, out, idx, result)));
   if (nrow) {
     body = FOR(r, expr_product(c, shape, nrow), body);
     te_parallel(lc, body, known ? len * (passes + 1) : 0);
@@ -110,7 +159,7 @@ Buffer *te_sort_order(LowerCtx *lc, Buffer *x, uint32_t axis, bool descending) {
   TeAxes t;
   int64_t at = axis;
   te_axes_init(lc, &t, x, (IntList){1, &at}, false);
-  return permutation(lc, &t, descending);
+  return permutation(lc, &t, descending, 0);
 }
 
 static void along(LowerCtx *lc, TeAxes *t, int64_t axis) {
@@ -154,10 +203,11 @@ const SInfo *infer_argsort(InferCtx *ic, Node *n) {
   return x ? infer_like(ic, x, index_dtype(node_attrs(n, argsort)->dtype)) : NULL;
 }
 
-/* Results `values` and `indices` (either may be absent: -1) of the first places of every row. */
-static void read_sorted(LowerCtx *lc, const TeAxes *t, uint32_t axis, bool descending, int values,
-                        int indices) {
-  Buffer *order = permutation(lc, t, descending);
+/* Results `values` and `indices` (either may be absent: -1) of the first places of every row, of
+ * all of them if `places` is 0. */
+static void read_sorted(LowerCtx *lc, const TeAxes *t, uint32_t axis, bool descending,
+                        int64_t places, int values, int indices) {
+  Buffer *order = permutation(lc, t, descending, places);
   const Expr *row[TE_MAX_RANK];
   for (int k = 0; k < 2; k++) {
     if (k == values) {
@@ -175,7 +225,7 @@ bool lower_sort(LowerCtx *lc, Node *n) {
   const sort_attrs *a = n->attrs;
   TeAxes t;
   along(lc, &t, a->axis);
-  read_sorted(lc, &t, axis_of(a->axis, t.x->ndim), a->descending, 0, -1);
+  read_sorted(lc, &t, axis_of(a->axis, t.x->ndim), a->descending, 0, 0, -1);
   return true;
 }
 
@@ -183,7 +233,7 @@ bool lower_argsort(LowerCtx *lc, Node *n) {
   const argsort_attrs *a = n->attrs;
   TeAxes t;
   along(lc, &t, a->axis);
-  read_sorted(lc, &t, axis_of(a->axis, t.x->ndim), a->descending, -1, 0);
+  read_sorted(lc, &t, axis_of(a->axis, t.x->ndim), a->descending, 0, -1, 0);
   return true;
 }
 
@@ -223,7 +273,12 @@ bool lower_topk(LowerCtx *lc, Node *n) {
   const Expr *k = te_result_shape(lc, 0, &ndim)[axis], *len = t.x->shape[axis];
   if (prove_le(c, NULL, expr_dim(c, k), expr_dim(c, len)) != PROOF_YES)
     te_assert(lc, LE(k, len), "k is %lld, more than the axis has", (long long)a->k);
-  read_sorted(lc, &t, axis, a->largest, which & 1 ? 0 : -1, which == 3 ? 1 : which == 2 ? 0 : -1);
+  int64_t places;
+  if (!expr_const_int(c, k, &places)) places = 0;
+  read_sorted(lc, &t, axis, a->largest, places, which & 1 ? 0 : -1,
+              which == 3   ? 1
+              : which == 2 ? 0
+                           : -1);
   return true;
 }
 
@@ -243,7 +298,7 @@ bool lower_median(LowerCtx *lc, Node *n) {
   const Expr *len = expr_product(c, t.red, t.nred), *one = I64(1);
   if (prove_le(c, NULL, expr_dim(c, one), expr_dim(c, len)) != PROOF_YES)
     te_assert(lc, GE(len, one), "the median of no elements");
-  Buffer *order = permutation(lc, &t, false);
+  Buffer *order = permutation(lc, &t, false, 0);
   for (uint32_t k = 0; k < (a->axis.n == 1 ? 2u : 1u); k++) {
     te_result_begin(lc, k, k ? "T_indices" : "T_median");
     const Expr *row[TE_MAX_RANK + 1];

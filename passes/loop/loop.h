@@ -34,6 +34,17 @@ typedef struct LoopCtx {
 /* No block is left in the result. Reports what can't be lowered and sets lc->failed. */
 Stmt *lower_blocks(LoopCtx *lc, Stmt *s);
 
+/* ---- dependence.c ---- */
+typedef struct {
+  bool independent; /* the iterations may run at the same time, as lanes */
+  bool contiguous;  /* each access moves on by one element per iteration, or doesn't move */
+  bool innermost;   /* no loop in the body */
+  DType widest;     /* of the elements that are accessed */
+} LoopAccesses;
+/* How the FOR `loop` accesses memory. A body that does more than load, store and branch counts as
+ * dependent. */
+LoopAccesses loop_accesses(Context *c, Arena *tmp, const Stmt *loop);
+
 /* ---- vectorize.c ---- */
 /* Turns expressions in `var` into vector expressions over var = base .. base + lanes. */
 typedef struct Vec {

@@ -4,6 +4,7 @@
  * of the block stand before its body. An init runs before the outermost loop that reduces, over
  * copies of the other loops inside it; so an empty reduction still leaves the initial value. Where
  * loops mix spatial and reduction axes (after a fusion of loops) it runs in the first step instead.
+ * An innermost loop whose iterations are independent (dependence.c) goes over to vectorize.c.
  */
 #include "passes/loop/loop.h"
 
@@ -217,6 +218,16 @@ static Stmt *lower_block(Lower *l, Stmt *s) {
   return r;
 }
 
+/* Whether a loop that the program wrote as serial may run in vector lanes, and gains by it. */
+static bool runs_in_lanes(LoopCtx *lc, const Stmt *loop) {
+  int64_t n;
+  if (loop->loop.kind != FOR_SERIAL || loop->loop.step || loop->loop.annotations ||
+      (expr_const_int(lc->c, loop->loop.extent, &n) && n < 4))
+    return false;
+  LoopAccesses x = loop_accesses(lc->c, lc->tmp, loop);
+  return x.innermost && x.independent && x.contiguous;
+}
+
 static Stmt *lower(Lower *l, Stmt *s) {
   LoopCtx *lc = l->lc;
   Arena *a = lc->a;
@@ -237,6 +248,7 @@ static Stmt *lower(Lower *l, Stmt *s) {
     Stmt *init = split_init(l, s);
     Stmt *loop = arena_dup(a, s, sizeof *s);
     loop->loop.body = lower(l, s->loop.body);
+    if (runs_in_lanes(lc, loop)) loop->loop.kind = FOR_VECTORIZED;
     if (!init) return loop;
     Stmt *both[] = {lower(l, init), loop};
     return stmt_seq(a, both, 2);

@@ -6,17 +6,19 @@
  * Each region has no condition left, reads one of the operands only, and picks loops and lanes of
  * its own: a concatenation becomes copies, the inside of a padded tensor a copy without masks. An
  * axis is split when its comparisons are `v < c` with c the same in all iterations around, and the
- * order of all c is proved where they are symbolic; a short contiguous axis stays under masks,
- * which are cheaper there. The method is known as index-set splitting.
+ * order of all c is proved where they are symbolic; a short contiguous axis stays under masks
+ * where these are cheaper. The method is known as index-set splitting.
  */
 #include "ir/facts.h"
 #include "passes/loop/schedule.h"
 
 #define MAX_CUTS 15
 #define MAX_REGIONS 16 /* of one group, over all axes */
-#define MIN_RUN 64     /* elements of the longest region of the contiguous axis */
+#define MIN_RUN 64     /* elements of a region of the contiguous axis that is worth it alone */
+#define REGION_COST 2  /* loops of a region's own, in vectors */
 
-/* What makes a comparison true: v < at, or v >= at. */
+/* What makes a comparison true: v < at, or v >= at. The smaller and the greater of two positions in
+ * an index count as comparisons, which are true when it is the second one. */
 typedef struct {
   const Expr *compare, *at;
   bool below;
@@ -61,17 +63,32 @@ static bool solve(const Scan *k, const Expr *x, const Expr *y, Turn *t) {
   return true;
 }
 
-static bool scan(const Expr *e, void *ctx) {
-  Scan *k = ctx;
-  Turn t = {.compare = e};
-  if (e->dtype.lanes != 1 || k->n == 64) return true;
-  const Expr *a = e->n == 2 ? e->arg[0] : NULL, *b = e->n == 2 ? e->arg[1] : NULL;
-  bool less = e->kind == EXPR_LT || e->kind == EXPR_GE,
-       more = e->kind == EXPR_GT || e->kind == EXPR_LE;
-  if ((!less && !more) || !dtype_is_int(a->dtype)) return true;
-  if (!solve(k, less ? a : b, less ? b : a, &t)) return true;
-  t.below ^= e->kind == EXPR_GE || e->kind == EXPR_LE; /* the opposite of < and > */
+static void add_turn(Scan *k, const Expr *compare, const Expr *x, const Expr *y, bool negate) {
+  Turn t = {.compare = compare};
+  for (uint32_t i = 0; i < k->n; i++)
+    if (k->turns[i].compare == compare) return;
+  if (k->n == 64 || !dtype_is_int(x->dtype) || x->dtype.lanes != 1 || !solve(k, x, y, &t)) return;
+  t.below ^= negate;
   k->turns[k->n++] = t;
+}
+
+static bool scan_index(const Expr *e, void *ctx) {
+  if (e->kind == EXPR_MAX) add_turn(ctx, e, e->arg[0], e->arg[1], false);
+  if (e->kind == EXPR_MIN) add_turn(ctx, e, e->arg[1], e->arg[0], false);
+  return true;
+}
+
+static bool scan(const Expr *e, void *ctx) {
+  switch ((ExprKind)e->kind) {
+  case EXPR_LT: add_turn(ctx, e, e->arg[0], e->arg[1], false); break;
+  case EXPR_GT: add_turn(ctx, e, e->arg[1], e->arg[0], false); break;
+  case EXPR_GE: add_turn(ctx, e, e->arg[0], e->arg[1], true); break;
+  case EXPR_LE: add_turn(ctx, e, e->arg[1], e->arg[0], true); break;
+  case EXPR_LOAD:
+    for (uint32_t i = 0; i < e->n; i++) expr_walk(e->arg[i], scan_index, ctx);
+    break;
+  default: break;
+  }
   return true;
 }
 
@@ -145,14 +162,17 @@ static bool is_contiguous(const Scan *k) {
   return !t.gaps;
 }
 
+/* Under masks each vector of the axis reads for all regions; a region of its own has a tail, too. */
 static bool is_worth_it(const Scan *k, const Cuts *cuts) {
-  int64_t from, to;
+  int64_t from, to, vectors = 0, lanes = variant_lanes(k->s->v, DT_F32);
   if (!is_contiguous(k)) return true;
-  for (uint32_t i = 0; i <= cuts->n; i++)
+  for (uint32_t i = 0; i <= cuts->n; i++) {
     if (!expr_const_int(k->s->c, cuts->at[i], &from) ||
         !expr_const_int(k->s->c, cuts->at[i + 1], &to) || to - from >= MIN_RUN)
       return true;
-  return false;
+    vectors += (to - from + lanes - 1) / lanes + REGION_COST;
+  }
+  return vectors < (to + lanes - 1) / lanes * (cuts->n + 1);
 }
 
 /* What the turn's comparison is in all of the region behind cut i. */
@@ -162,13 +182,48 @@ static bool value_in(Context *c, const Turn *t, const Cuts *cuts, uint32_t regio
   return is_before(c, cuts->at[cuts->n + 1], t->at) == t->below; /* outside the axis */
 }
 
+/* What is known inside a region: the turns' comparisons, and the ranges of the axes. */
+typedef struct {
+  Map turns; /* compare -> its value */
+  Facts *facts;
+} Known;
+
+static bool is_at_most(Context *c, const Known *k, const Expr *x, const Expr *y) {
+  return dtype_is_int(x->dtype) && x->dtype.lanes == 1 &&
+         prove_le(c, k->facts, expr_dim(c, x), expr_dim(c, y)) == PROOF_YES;
+}
+
+/* x < y where that is known, else e. */
+static const Expr *settle_less(Context *c, const Known *k, const Expr *e, const Expr *x,
+                               const Expr *y, bool negate) {
+  if (!dtype_is_int(x->dtype) || x->dtype.lanes != 1) return e;
+  if (prove_lt(c, k->facts, expr_dim(c, x), expr_dim(c, y)) == PROOF_YES)
+    return expr_bool(c, !negate);
+  return is_at_most(c, k, y, x) ? expr_bool(c, negate) : e;
+}
+
 static const Expr *settle(Context *c, const Expr *e, void *ctx) {
-  const Expr *value = map_getp(ctx, e);
-  if (value) return value;
+  const Known *k = ctx;
+  const Expr *turn = map_getp(&k->turns, e);
   int64_t v;
-  if (e->kind == EXPR_CALL && e->intrin == INTRIN_if_then_else && expr_const_int(c, e->arg[0], &v))
-    return e->arg[v ? 1 : 2];
-  return e;
+  switch ((ExprKind)e->kind) {
+  case EXPR_LT: return turn ? turn : settle_less(c, k, e, e->arg[0], e->arg[1], false);
+  case EXPR_GE: return turn ? turn : settle_less(c, k, e, e->arg[0], e->arg[1], true);
+  case EXPR_GT: return turn ? turn : settle_less(c, k, e, e->arg[1], e->arg[0], false);
+  case EXPR_LE: return turn ? turn : settle_less(c, k, e, e->arg[1], e->arg[0], true);
+  case EXPR_MIN:
+  case EXPR_MAX:
+    if (turn) return e->arg[turn->i];
+    for (int i = 0; i < 2; i++) /* the one that is at most, or at least, the other */
+      if (is_at_most(c, k, e->arg[i], e->arg[1 - i]))
+        return e->arg[e->kind == EXPR_MAX ? 1 - i : i];
+    return e;
+  case EXPR_SELECT: return expr_const_int(c, e->arg[0], &v) ? e->arg[v ? 1 : 2] : e;
+  case EXPR_CALL:
+    return e->intrin == INTRIN_if_then_else && expr_const_int(c, e->arg[0], &v) ? e->arg[v ? 1 : 2]
+                                                                                : e;
+  default: return e;
+  }
 }
 
 static void emit_region(const Scan *k, const Cuts *cuts, uint32_t region, uint32_t budget,
@@ -176,12 +231,13 @@ static void emit_region(const Scan *k, const Cuts *cuts, uint32_t region, uint32
   Sched *s = k->s;
   Context *c = s->c;
   const Expr *from = cuts->at[region], *to = cuts->at[region + 1];
-  Map vars, known;
+  Map vars;
   map_init(&vars, s->tmp);
-  map_init(&known, s->tmp);
+  Known known = {.facts = facts_create(c, s->tmp)};
+  map_init(&known.turns, s->tmp);
   for (uint32_t i = 0; i < k->n; i++) {
     bool value = value_in(c, &k->turns[i], cuts, region);
-    map_setp(&known, k->turns[i].compare, (void *)expr_bool(c, value));
+    map_setp(&known.turns, k->turns[i].compare, (void *)expr_bool(c, value));
   }
   const Expr *extent = expr_simplify(c, expr_sub(c, to, from));
   Var *v = loop_var(c, k->axis->var->name);
@@ -194,6 +250,11 @@ static void emit_region(const Scan *k, const Cuts *cuts, uint32_t region, uint32
   for (uint32_t i = 0; i < part.n; i++) {
     Stage *st = part.stages[i] = ARENA_NEW(s->tmp, Stage);
     *st = *k->g->stages[i];
+    for (uint32_t a = 0; a < st->naxes; a++) {
+      bool cut = st->axes[a].var == k->axis->var;
+      facts_below(known.facts, st->axes[a].var, expr_dim(c, cut ? from : i64(c, 0)),
+                  expr_dim(c, cut ? to : st->axes[a].extent));
+    }
     st->value = subst_vars(c, &vars, expr_rewrite(c, st->value, settle, &known));
     st->oidx = ARENA_ARRAY(s->tmp, const Expr *, st->out->ndim + 1);
     for (uint32_t d = 0; d < st->out->ndim; d++)

@@ -114,6 +114,11 @@ void stage_emit(Sched *s, Stage *st, StmtVec *out);
  * there is nothing to split, nothing was emitted. */
 bool regions_emit(Sched *s, const Group *g, StmtVec *out);
 
+/* ---- stretches.c ---- */
+/* Splits the innermost loop of g where it goes through stretches of one length, and emits that.
+ * false: it doesn't, nothing was emitted. */
+bool stretches_emit(Sched *s, const Group *g, StmtVec *out);
+
 /* ---- contraction.c ---- */
 bool stage_is_contraction(Sched *s, const Stage *st);
 /* Tiles of one, about: what threads can share. */

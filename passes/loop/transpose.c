@@ -95,7 +95,8 @@ bool transpose_emit(Emit *em, const Axis *v, const Axis *u, StmtVec *out) {
   const Stage *st = em->g->stages[0];
   Span sp = st->span;
   uint32_t n = variant_lanes(em->s->v, st->out->dtype);
-  if (em->g->n != 1 || st->red != RED_NONE || n < 4 || n > 16 || st->out->dtype.bits < 32)
+  if (n > 16) n = 16;
+  if (em->g->n != 1 || st->red != RED_NONE || n < 4 || st->out->dtype.bits < 8)
     return false;
   Check k = {em, st, u->var, true};
   expr_loads(st->value, check_load, &k);

@@ -56,6 +56,25 @@ static bool uses_lets(Vec *v, const Expr *e) {
   return false;
 }
 
+/* An index in which u // s and u % s stay within one stretch of s for all lanes is linear in them:
+ * NULL when it isn't that. */
+static const Expr *index_in_stretch(Vec *v, const Dim *index, DType d) {
+  Context *c = v->c;
+  Split sp;
+  int64_t k, first;
+  if (!find_split(c, index, v->var, &sp)) return NULL;
+  const Dim *start = dim_add(c, expr_dim(c, v->base), sp.shift), *s = dim_const(c, sp.s);
+  const Dim *in_lanes = dim_floormod(c, start, dim_const(c, v->lanes));
+  const Dim *from = dim_floormod(c, start, s);
+  bool aligned = sp.s % v->lanes == 0 && dim_is_const(in_lanes, &k) && k == 0;
+  bool inside = dim_is_const(from, &first) && first + v->lanes <= sp.s;
+  if ((!aligned && !inside) || dim_uses_var(sp.by_residue, v->var)) return NULL;
+  const Dim *base = dim_add(c, sp.rest, dim_mul(c, sp.by_quotient, dim_floordiv(c, start, s)));
+  const Expr *at = dim_expr(c, dim_add(c, base, dim_mul(c, sp.by_residue, from)), d);
+  const Expr *stride = dim_expr(c, sp.by_residue, d);
+  return expr_is_int(stride, 0) ? at : expr_ramp(c, at, stride, v->lanes);
+}
+
 /* The lane form of an index: a RAMP where it is linear. */
 static const Expr *vec_index(Vec *v, const Expr *e) {
   if (is_vector(e)) {
@@ -65,7 +84,11 @@ static const Expr *vec_index(Vec *v, const Expr *e) {
   if (uses_lets(v, e)) return vec_expr(v, e);
   if (!expr_uses_var(e, v->var)) return e;
   const Dim *coef, *rest;
-  if (!dim_linear(v->c, expr_dim(v->c, e), v->var, &coef, &rest)) return vec_expr(v, e);
+  const Dim *index = expr_dim(v->c, e);
+  if (!dim_linear(v->c, index, v->var, &coef, &rest)) {
+    const Expr *linear = index_in_stretch(v, index, e->dtype);
+    return linear ? linear : vec_expr(v, e);
+  }
   const Expr *stride = dim_expr(v->c, coef, e->dtype);
   if (expr_uses_var(stride, v->var)) return vec_expr(v, e);
   const Expr *base = expr_simplify(v->c, at_base(v, e));
@@ -379,6 +402,13 @@ Stmt *vec_stmt(Vec *v, Stmt *s) {
     return stmt_let(v->a, s->span, var, value);
   }
   case STMT_IF: return vec_if(v, s);
+  case STMT_ASSERT: {
+    const Expr *cond = vec_expr(v, s->assert_.cond);
+    if (v->failed || v->mask || is_vector(cond)) return NULL;
+    Stmt *r = arena_dup(v->a, s, sizeof *s);
+    r->assert_.cond = cond;
+    return r;
+  }
   case STMT_FOR: {
     if (s->loop.kind != FOR_SERIAL && s->loop.kind != FOR_UNROLL) return NULL;
     const Expr *min = vec_expr(v, s->loop.min), *extent = vec_expr(v, s->loop.extent);
@@ -396,63 +426,6 @@ Stmt *vec_stmt(Vec *v, Stmt *s) {
 
 /* ---- users' FOR_VECTORIZED loops ---- */
 
-typedef struct {
-  const Stmt *stores[64];
-  uint32_t n;
-  bool clash;
-  DType widest;
-} Accesses;
-
-static bool collect_stores(const Stmt *s, void *ctx) {
-  Accesses *x = ctx;
-  if (s->kind != STMT_STORE) return true;
-  if (x->n == 64)
-    x->clash = true;
-  else
-    x->stores[x->n++] = s;
-  if (s->store.buf->dtype.bits > x->widest.bits) x->widest = s->store.buf->dtype;
-  return true;
-}
-
-static bool check_load(const Expr *e, void *ctx) {
-  Accesses *x = ctx;
-  if (e->kind != EXPR_LOAD) return true;
-  if (e->buf->dtype.bits > x->widest.bits) x->widest = e->buf->dtype;
-  for (uint32_t i = 0; i < x->n; i++) {
-    const Stmt *st = x->stores[i];
-    if (st->store.buf->data != e->buf->data) continue;
-    bool same = st->store.buf == e->buf;
-    for (uint32_t j = 0; same && j < e->n; j++) same = st->store.idx[j] == e->arg[j];
-    if (!same) x->clash = true;
-  }
-  return true;
-}
-static void check_expr(const Expr *e, void *ctx) {
-  expr_walk(e, check_load, ctx);
-}
-static bool check_loads(const Stmt *s, void *ctx) {
-  stmt_exprs(s, check_expr, ctx);
-  return true;
-}
-
-/* Iterations can't be told apart from their order only when no other one's element is read. */
-static bool independent(Stmt *body, DType *widest) {
-  Accesses x = {.widest = DT_U8};
-  stmt_walk(body, collect_stores, &x);
-  stmt_walk(body, check_loads, &x);
-  for (uint32_t i = 0; i < x.n; i++)
-    for (uint32_t j = 0; j < i; j++) {
-      const Stmt *p = x.stores[i], *q = x.stores[j];
-      if (p->store.buf->data != q->store.buf->data) continue;
-      bool same = p->store.buf == q->store.buf;
-      for (uint32_t k = 0; same && k < p->store.buf->ndim; k++)
-        same = p->store.idx[k] == q->store.idx[k];
-      if (!same) x.clash = true;
-    }
-  *widest = x.widest;
-  return !x.clash;
-}
-
 static Stmt *serial_loop(LoopCtx *lc, const Stmt *s) {
   Stmt *r = arena_dup(lc->a, s, sizeof *s);
   r->loop.kind = FOR_SERIAL;
@@ -462,9 +435,9 @@ static Stmt *serial_loop(LoopCtx *lc, const Stmt *s) {
 static Stmt *vectorize_loop(LoopCtx *lc, Stmt *s) {
   Context *c = lc->c;
   Arena *a = lc->a;
-  DType widest;
-  if (s->loop.step || !independent(s->loop.body, &widest)) return serial_loop(lc, s);
-  uint32_t lanes = variant_lanes(lc->v, widest);
+  LoopAccesses x = loop_accesses(c, lc->tmp, s);
+  if (s->loop.step || !x.independent) return serial_loop(lc, s);
+  uint32_t lanes = variant_lanes(lc->v, x.widest);
   int64_t n;
   bool is_const = expr_const_int(c, s->loop.extent, &n);
   while (is_const && lanes > 1 && (int64_t)lanes > n) lanes /= 2;
