@@ -20,6 +20,9 @@
 #define NEAR_BYTES (1 << 20)
 #define COMMON_ROWS 4    /* rows that share a vector of columns which the other operand has, too, */
 #define COMMON_COLUMNS 8 /* and columns that are worth it */
+#define FEW_ROWS 576     /* more pay for packing in any case */
+#define FILL_ROWS 24     /* of two tiles: the second gains from what the first copies */
+#define COLLIDE_BYTES 2048 /* rows that are multiples of it apart have one place in a cache */
 #define PARALLEL_WORK (1 << 19)
 #define TASK_ROWS 12 /* of a tile */
 #define TASK_COLUMNS 32
@@ -668,6 +671,31 @@ bool contraction_takes_in(Sched *s, Group *g, const Stage *before) {
   return !find_form(s, g, &con) && con.st && sink_fits(s, before, &con);
 }
 
+/* How a B with contiguous columns is best read by few rows. */
+typedef enum {
+  READ_PACKED, /* from panels, copied before: it isn't known how far its rows are apart, say */
+  READ_PLACE,  /* where it is */
+  READ_FILL,   /* the first tile of a panel copies it while it works, for those that follow: rows so
+                  far apart that they push each other out of the first level of cache */
+} Reading;
+
+static Reading best_reading(const Kernel *kn, int64_t m) {
+  const Contraction *con = kn->con;
+  Sched *s = kn->em->s;
+  const Expr *load = factor_load(con->b);
+  int64_t step = 0, n = 0;
+  if (!con->b_unit || con->nk != 1 || con->b_rows || con->edges || con->windows || con->nrows ||
+      con->nbounds || m > FEW_ROWS || s->prologue ||
+      !dim_is_const(
+          stride_of(s->lc, con->st, flat_offset(s->lc, load->buf, load->arg), con->k[0].var),
+          &step))
+    return READ_PACKED;
+  if (step * (int64_t)dtype_bytes(load->dtype) % COLLIDE_BYTES) return READ_PLACE;
+  expr_const_int(s->c, con->n.extent, &n);
+  return m >= FILL_ROWS && n >= kn->src.width && dtype_eq(load->dtype, con->d) ? READ_FILL
+                                                                               : READ_PACKED;
+}
+
 bool contraction_emit(Sched *s, Group *g, const Stage *before, StmtVec *out) {
   Context *c = s->c;
   Emit em;
@@ -709,6 +737,11 @@ bool contraction_emit(Sched *s, Group *g, const Stage *before, StmtVec *out) {
   if (ready) {
     pack = must = false;
     kn.src.panels = flat_view(s->lc, ready);
+  }
+  if (!ready && !must && !small_b && m_known && sizes_known) {
+    Reading reading = best_reading(&kn, m);
+    kn.src.by_task = reading == READ_FILL;
+    pack = pack && reading == READ_PACKED;
   }
   kn.turned = results_turned(s, &em, &con);
   kn.rows_inside = con.nrows && (con.a_columns || !(sizes_known && n * k * elem <= STAY_BYTES));
@@ -754,9 +787,10 @@ bool contraction_emit(Sched *s, Group *g, const Stage *before, StmtVec *out) {
   }
   if (!body.n) return true;
   loop_remark(s->lc, con.st->span, "contraction in register tiles, %u lanes, %s%s%s", con.lanes,
-              ready  ? "operand packed at compile time"
-              : pack ? "operand packed at run time"
-                     : "operand read in place",
+              ready            ? "operand packed at compile time"
+              : pack           ? "operand packed at run time"
+              : kn.src.by_task ? "operand packed by the first tiles"
+                               : "operand read in place",
               !bare                      ? ""
               : con.edges || con.windows ? ", padding masked"
                                          : ", padding left out",

@@ -64,6 +64,7 @@ typedef struct {
 typedef struct {
   Buffer *panels; /* packed: [panel][k][panel_lanes], else NULL: in place */
   uint32_t width; /* panel_lanes in elements */
+  bool by_task; /* panels: one of a task's own, [k][the tiles' width], that its first tile fills */
 } PanelSource;
 
 /* Rows [start, start + count * height) in tiles of `height`; guard: only rows below m's extent

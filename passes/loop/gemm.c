@@ -27,9 +27,9 @@ static uint32_t block_rows(const Kernel *kn) {
   return rows < BLOCK_ROWS ? BLOCK_ROWS : rows > 2 * BLOCK_ROWS ? 2 * BLOCK_ROWS : (uint32_t)rows;
 }
 
-/* The segment's tiles [tile0, tile0 + count), after `before` others. */
+/* The segment's tiles [tile0, tile0 + count), after `before` others; fills: they fill the panel. */
 static Stmt *sweep_tiles(const Sweep *sw, const RowSegment *seg, const Expr *tile0,
-                         const Expr *count, const Expr *before) {
+                         const Expr *count, const Expr *before, bool fills) {
   Kernel *kn = sw->kn;
   Context *c = kn->em->c;
   Var *v = loop_var(c, "tile");
@@ -39,6 +39,7 @@ static Stmt *sweep_tiles(const Sweep *sw, const RowSegment *seg, const Expr *til
   t.height = seg->height;
   t.guard = seg->guard;
   t.first = -1;
+  t.fills = fills;
   if (seg->border) expr_const_int(c, seg->start, &t.first);
   if (sw->first) t.number = simp_add(c, expr_add(c, sw->first, before), v->expr);
   return loop_of(kn->em->lc, kn->con->st->span, v, count, FOR_SERIAL, emit_tile(&t));
@@ -55,7 +56,7 @@ static Stmt *sweep_rest(const Sweep *sw, const Expr *before) {
   StmtVec all = {0};
   for (uint32_t i = 0; i < plan->nrest; i++) {
     const RowSegment *seg = &plan->rest[i];
-    Stmt *s = sweep_tiles(sw, seg, none, seg->count, before);
+    Stmt *s = sweep_tiles(sw, seg, none, seg->count, before, false);
     if (!plan->left) {
       if (s) vec_push(kn->em->tmp, &all, s);
       before = simp_add(c, before, seg->count);
@@ -101,6 +102,19 @@ static void task_place(Context *c, const Expr *task, const Expr *nblocks, const 
   }
   *block = expr_simplify(c, expr_floordiv(c, task, width));
   *panel = expr_simplify(c, expr_add(c, expr_mul(c, group, width), expr_floormod(c, task, width)));
+}
+
+/* A panel that the first tile of a task fills with what it reads, for those that follow. */
+static Buffer *own_panel(const Kernel *kn, uint32_t nv, StmtVec *out) {
+  Emit *em = kn->em;
+  const Contraction *con = kn->con;
+  const Expr **shape = ARENA_ARRAY(em->c->arena, const Expr *, 1);
+  const Expr *steps = kn->kb ? kn->k_block : con->ktotal;
+  shape[0] = expr_simplify(em->c, expr_mul(em->c, steps, i64(em->c, nv * con->lanes)));
+  Buffer *panel = buffer_create(em->c, "panel", con->d, shape, 1, "global");
+  panel->align = 64;
+  vec_push(em->tmp, out, stmt_alloc(em->a, con->st->span, panel));
+  return panel;
 }
 
 /* Tiles of columns [first, first + count) of nv vectors each; the first is a multiple of align. */
@@ -170,7 +184,15 @@ static void sweep_columns(Sweep *sw, const Expr *first_col, const Expr *count, u
     sw->first = expr_simplify(c, small ? expr_add(c, row_number, tile0) : row_number);
   }
   StmtVec body = {0};
-  Stmt *s = sweep_tiles(sw, seg, tile0, tiles, i64(c, 0));
+  const Expr *filled = i64(c, 0);
+  Stmt *s;
+  if (kn->src.by_task) {
+    kn->src.panels = own_panel(kn, nv, &body);
+    filled = i64(c, 1);
+    s = sweep_tiles(sw, seg, tile0, filled, i64(c, 0), true);
+    if (s) vec_push(em->tmp, &body, s);
+  }
+  s = sweep_tiles(sw, seg, simp_add(c, tile0, filled), simp_sub(c, tiles, filled), filled, false);
   if (s) vec_push(em->tmp, &body, s);
   if (plan->nrest) {
     s = sweep_rest(sw, tiles);

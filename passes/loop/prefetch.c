@@ -95,7 +95,7 @@ static void prefetch_rows(Tile *t, const Expr *step, const Expr *steps, StmtVec 
 
 void prefetch_next(Tile *t, const Expr *step, const Expr *steps, StmtVec *out) {
   if (!t->number) return;
-  if (t->kn->src.panels)
+  if (t->kn->src.panels && !t->kn->src.by_task)
     prefetch_panels(t, step, steps, out);
   else
     prefetch_rows(t, step, steps, out);

@@ -85,6 +85,25 @@ Stmt *each_row(Tile *t, VectorFn fn, bool skip) {
   return tile_loop(t, i, t->height, body);
 }
 
+/* The k that is bound, as one number. */
+static const Expr *step_number(const Tile *t) {
+  const Contraction *con = t->kn->con;
+  Context *c = t->kn->em->c;
+  const Expr *k = i64(c, 0);
+  for (uint32_t i = 0; i < con->nk; i++)
+    k = expr_add(c, expr_mul(c, k, con->k[i].extent), con->k[i].var->expr);
+  return subst_vars(c, &t->kn->em->fixed, k);
+}
+
+/* Where the task's own panel has vector j of step k. */
+static const Expr *own_panel(const Tile *t, const Expr *k, const Expr *j) {
+  Context *c = t->kn->em->c;
+  if (t->kn->kb) k = expr_sub(c, k, t->kn->k_begin);
+  uint32_t lanes = t->kn->con->lanes;
+  const Expr *at = expr_add(c, expr_mul(c, k, i64(c, t->nv)), j);
+  return expr_ramp(c, expr_simplify(c, expr_mul(c, at, i64(c, lanes))), i64(c, 1), lanes);
+}
+
 /* B at the k that is bound, vector j. */
 static const Expr *b_vector(Tile *t, const Expr *j, bool whole) {
   Kernel *kn = t->kn;
@@ -92,15 +111,16 @@ static const Expr *b_vector(Tile *t, const Expr *j, bool whole) {
   Emit *em = kn->em;
   Context *c = em->c;
   DType wide = dtype_lanes(con->d, con->lanes);
-  if (!kn->src.panels) {
+  if (!kn->src.panels || t->fills) {
     Lanes ln = tile_lanes(t, j, whole);
     return emit_value(em, &ln, emit_prepare(em, con->b));
   }
-  const Expr *k = i64(c, 0);
-  for (uint32_t i = 0; i < con->nk; i++)
-    k = expr_add(c, expr_mul(c, k, con->k[i].extent), con->k[i].var->expr);
-  k = subst_vars(c, &em->fixed, k);
+  const Expr *k = step_number(t);
   uint32_t w = kn->src.width, tile = t->nv * con->lanes;
+  if (kn->src.by_task) {
+    const Expr *at = own_panel(t, k, j);
+    return expr_load(c, kn->src.panels, &at, 1);
+  }
   const Expr *panel, *lane;
   const Expr *jl = expr_mul(c, j, i64(c, con->lanes));
   if (t->align % w == 0 ? tile <= w : w % t->align == 0 && tile <= t->align) { /* within a panel */
@@ -151,7 +171,16 @@ static const Expr *b_within(Tile *t, uint32_t j) {
 
 static Stmt *load_b(Tile *t, const Expr *j, bool whole, void *ctx) {
   (void)ctx;
-  return stmt_store(t->kn->em->a, t->kn->con->st->span, t->vb, &j, b_vector(t, j, whole));
+  Emit *em = t->kn->em;
+  Span sp = t->kn->con->st->span;
+  Stmt *load = stmt_store(em->a, sp, t->vb, &j, b_vector(t, j, whole));
+  if (!t->fills) return load;
+  const Expr *at = own_panel(t, step_number(t), j);
+  StmtVec out = {0};
+  vec_push(em->tmp, &out, load);
+  vec_push(em->tmp, &out,
+           stmt_store(em->a, sp, t->kn->src.panels, &at, expr_load(em->c, t->vb, &j, 1)));
+  return seq_of(em->a, &out);
 }
 
 /* Fewer rows than vectors: A's elements stay in registers during a step of k, B's vectors go by. */

@@ -16,6 +16,7 @@ typedef struct {
   int64_t k[MAX_AXES]; /* steps of the axes of k, where columns have edges */
   int64_t first;       /* the first row's number, of a tile at the border; else -1 */
   const Expr *k_first[MAX_BOUNDS], *k_count[MAX_BOUNDS]; /* steps where a row around bounds them */
+  bool fills; /* reads B in place and copies what it reads into the panel of the task */
   bool guard;
   bool masked;           /* columns at or after n's extent are off */
   uint32_t full;         /* vectors below this index are whole even if masked */
@@ -30,6 +31,10 @@ typedef struct {
 
 static inline const Expr *simp_add(Context *c, const Expr *a, const Expr *b) {
   return expr_simplify(c, expr_add(c, a, b));
+}
+
+static inline const Expr *simp_sub(Context *c, const Expr *a, const Expr *b) {
+  return expr_simplify(c, expr_sub(c, a, b));
 }
 
 /* Makes a statement for vector j of the tile; whole: none of its columns is off. */
