@@ -157,6 +157,8 @@ typedef struct Fn {
   VEC(LoopCtx *) loops;
   VEC(Map *) memo; /* Expr* -> value, within one statement */
   Map *loads;      /* data var, Dim, lanes -> value loaded; dropped at each write to memory */
+  Map *kept;       /* the same of parameters that are only read: no write changes them */
+  Map *only_read;  /* data vars of those */
   uint32_t loads_level;
   LLVMValueRef mask;       /* lanes that count (vector if_then_else), or NULL */
   LLVMValueRef ret;        /* where a value-returning function puts its result */

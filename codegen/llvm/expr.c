@@ -144,21 +144,22 @@ static LLVMValueRef load_cached(Fn *fn, const Buffer *b, const Offset *o, LLVMTy
   uint64_t key = 0;
   uint32_t lanes = cg_lanes(LLVMConstNull(t));
   bool cache = !volatile_ && b->data->id < 1u << 22 && o->base->id < 1u << 30 && lanes < 1u << 12;
+  Map **known = map_hasp(fn->only_read, b->data) ? &fn->kept : &fn->loads;
   if (cache) {
     LLVMBasicBlockRef here = LLVMGetInsertBlock(fn->b);
-    if (!fn->loads || map_get(fn->loads, UINT64_MAX) != here) {
-      fn->loads = ARENA_NEW(fn->arena, Map);
-      map_init(fn->loads, fn->arena);
-      map_set(fn->loads, UINT64_MAX, here);
+    if (!*known || map_get(*known, UINT64_MAX) != here) {
+      *known = ARENA_NEW(fn->arena, Map);
+      map_init(*known, fn->arena);
+      map_set(*known, UINT64_MAX, here);
     }
     key = (uint64_t)b->data->id << 42 | (uint64_t)o->base->id << 12 | lanes;
-    LLVMValueRef v = map_get(fn->loads, key);
+    LLVMValueRef v = map_get(*known, key);
     if (v && LLVMTypeOf(v) == t) return v;
   }
   LLVMValueRef p = fn_address(fn, b->data, o->base, bytes);
   LLVMValueRef v = LLVMBuildLoad2(fn->b, t, p, "");
   LLVMSetAlignment(v, elem_bytes(b->dtype));
-  if (cache) map_set(fn->loads, key, v);
+  if (cache) map_set(*known, key, v);
   return v;
 }
 

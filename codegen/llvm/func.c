@@ -219,6 +219,17 @@ static bool check_stmt(const Stmt *st, void *ctx) {
   return !s->cg->failed;
 }
 
+/* Data variables of the parameters that f only reads. */
+static Map *find_only_read(Arena *a, const PrimFunc *f) {
+  const uint8_t *access = primfunc_access(a, f);
+  Map *r = ARENA_NEW(a, Map);
+  map_init(r, a);
+  for (uint32_t i = 0; i < f->nparams; i++)
+    if (f->param_bufs[i] && access[i] == ACCESS_READ)
+      map_setp(r, f->param_bufs[i]->data, f->param_bufs[i]);
+  return r;
+}
+
 static void define(Cg *cg, const PrimFunc *f, const Variant *v, LLVMValueRef llfn) {
   TypeScan types = {cg, f->span};
   stmt_walk(f->body, check_stmt, &types);
@@ -230,6 +241,7 @@ static void define(Cg *cg, const PrimFunc *f, const Variant *v, LLVMValueRef llf
   fn->b = LLVMCreateBuilderInContext(cg->lc);
   map_init(&fn->vars, fn->arena);
   map_init(&fn->promoted, fn->arena);
+  fn->only_read = find_only_read(fn->arena, f);
   fn->entry = fn_block(fn, "entry");
   LLVMBasicBlockRef start = fn_block(fn, "");
   debug_function(fn, f->name, f->span);

@@ -18,6 +18,7 @@ void fn_bind(Fn *fn, const Var *v, Binding b) {
       map_init(&fn->scopes.at[i]->addrs, fn->arena);
     }
     fn->loads = NULL;
+    if (dtype_is_int(v->dtype)) fn->kept = NULL; /* an index may hold it */
   }
   map_setp(&fn->vars, v, p);
 }

@@ -362,6 +362,7 @@ static void parallel_loop(Fn *fn, const Stmt *s) {
   in.b = LLVMCreateBuilderInContext(cg->lc);
   in.ctx = LLVMGetParam(in.fn, 0);
   in.promoted = fn->promoted;
+  in.only_read = fn->only_read;
   in.span = fn->span;
   map_init(&in.vars, fn->arena);
   in.entry = fn_block(&in, "entry");
