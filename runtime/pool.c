@@ -262,8 +262,7 @@ static bool run_in_pool(Loop *l, int64_t pieces) {
   return runs;
 }
 
-int rx_parallel_for(RxRangeFn fn, void *ctx, int64_t n, int64_t grain) {
-  if (n <= 0) return 0;
+static int run_pieces(RxRangeFn fn, void *ctx, int64_t n, int64_t grain) {
   if (grain < 1) grain = 1;
   int64_t pieces = count_pieces(n, grain);
   Loop l; /* the message is set when it is needed */
@@ -282,4 +281,10 @@ int rx_parallel_for(RxRangeFn fn, void *ctx, int64_t n, int64_t grain) {
     return run_serially(&l, pieces);
   if (l.status) memcpy(rx_error_buffer(), l.message, sizeof l.message);
   return l.status;
+}
+
+int rx_parallel_for(RxRangeFn fn, void *ctx, int64_t n, int64_t grain) {
+  if (n <= 0) return 0;
+  if (n <= grain) return fn(ctx, 0, n); /* most loops of small calls: nothing to prepare */
+  return run_pieces(fn, ctx, n, grain);
 }

@@ -105,6 +105,7 @@ typedef struct {
   LLVMValueRef anchor; /* what opened the scope; NULL for the function itself */
   Map dims;            /* Dim* -> value computed in this scope */
   Map addrs;           /* data variable id << 32 | Dim id (bytes) -> pointer */
+  Map masks;           /* lanes << 32 | Dim id -> mask */
   /* loops: */
   const Var *var;
   const Dim *min;
@@ -235,6 +236,8 @@ LLVMValueRef fn_index(Fn *fn, const Expr *e);
 bool dim_has_opaque(const Dim *d);
 /* Is e an integer expression of index variables and constants only? */
 bool fn_is_index(Fn *fn, const Expr *e);
+/* The mask of the first `count` of `lanes` lanes. */
+LLVMValueRef fn_lane_mask(Fn *fn, const Dim *count, uint32_t lanes);
 /* Pointer to element `off` (resolved) of memory at `data`, elements of `bytes`. */
 LLVMValueRef fn_address(Fn *fn, const Var *data, const Dim *off, uint32_t bytes);
 

@@ -16,6 +16,7 @@ void fn_bind(Fn *fn, const Var *v, Binding b) {
     for (uint32_t i = old->level; i < fn->scopes.n; i++) {
       map_init(&fn->scopes.at[i]->dims, fn->arena);
       map_init(&fn->scopes.at[i]->addrs, fn->arena);
+      map_init(&fn->scopes.at[i]->masks, fn->arena);
     }
     fn->loads = NULL;
     if (dtype_is_int(v->dtype)) fn->kept = NULL; /* an index may hold it */
@@ -92,6 +93,7 @@ Scope *fn_scope_push(Fn *fn, LLVMValueRef anchor) {
   s->anchor = anchor;
   map_init(&s->dims, fn->arena);
   map_init(&s->addrs, fn->arena);
+  map_init(&s->masks, fn->arena);
   vec_push(fn->arena, &fn->scopes, s);
   fn->level = fn->scopes.n - 1;
   return s;
@@ -381,6 +383,40 @@ bool fn_is_index(Fn *fn, const Expr *e) {
 
 LLVMValueRef fn_index(Fn *fn, const Expr *e) {
   return dim_value(fn, expr_dim(fn->c, e));
+}
+
+/* ---- lane masks ---- */
+
+/* Lanes below `count`, made at the level where the builder is. Where instructions take masks as
+ * vectors, as vectors with the sign bits set: i1 vectors can't cross blocks there. */
+static LLVMValueRef build_mask(Fn *fn, LLVMValueRef count, uint32_t lanes) {
+  Cg *cg = fn->cg;
+  count = cg_splat(cg, fn->b, LLVMBuildTrunc(fn->b, count, cg->i32, ""), lanes);
+  LLVMValueRef m = LLVMBuildICmp(fn->b, LLVMIntULT, cg_iota(cg, cg->i32, lanes), count, "");
+  return fn->v->has_mask ? m : LLVMBuildSExt(fn->b, m, cg_vec(cg->i32, lanes), "");
+}
+
+LLVMValueRef fn_lane_mask(Fn *fn, const Dim *count, uint32_t lanes) {
+  Cg *cg = fn->cg;
+  const Dim *most = dim_const(fn->c, lanes), *none = dim_const(fn->c, 0);
+  count = dim_resolve(fn, dim_max(fn->c, dim_min(fn->c, count, most), none));
+  if (!count->n) {
+    LLVMValueRef *at = ARENA_ARRAY(fn->arena, LLVMValueRef, lanes);
+    for (uint32_t i = 0; i < lanes; i++) at[i] = LLVMConstInt(cg->i1, i < count->konst, false);
+    return lanes > 1 ? LLVMConstVector(at, lanes) : at[0];
+  }
+  uint32_t level = 0;
+  uint64_t key = (uint64_t)lanes << 32 | count->id;
+  bool fixed = dim_level(fn, count, &level);
+  LLVMValueRef m = fixed ? map_get(&fn->scopes.at[level]->masks, key) : NULL;
+  if (!m) {
+    uint32_t from = go_to_level(fn, level);
+    m = build_mask(fn, dim_emit(fn, count), lanes);
+    go_to_level(fn, from);
+    if (fixed) map_set(&fn->scopes.at[level]->masks, key, m);
+  }
+  if (fn->v->has_mask) return m;
+  return LLVMBuildICmp(fn->b, LLVMIntSLT, m, LLVMConstNull(LLVMTypeOf(m)), "");
 }
 
 /* ---- addresses ---- */

@@ -224,19 +224,8 @@ static LLVMValueRef limit_value(Fn *fn, const Expr *e) {
 }
 
 static LLVMValueRef lane_mask(Fn *fn, const Expr *e) {
-  Cg *cg = fn->cg;
-  uint32_t n = e->dtype.lanes;
-  const Dim *rest = dim_sub(fn->c, expr_dim(fn->c, e->arg[1]), expr_dim(fn->c, e->arg[0]));
-  rest = dim_max(fn->c, dim_min(fn->c, rest, dim_const(fn->c, n)), dim_const(fn->c, 0));
-  LLVMValueRef v = dim_value(fn, rest);
-  if (LLVMIsAConstantInt(v)) {
-    LLVMValueRef *at = ARENA_ARRAY(fn->arena, LLVMValueRef, n);
-    for (uint32_t i = 0; i < n; i++)
-      at[i] = LLVMConstInt(cg->i1, i < LLVMConstIntGetZExtValue(v), false);
-    return n > 1 ? LLVMConstVector(at, n) : at[0];
-  }
-  v = cg_splat(cg, fn->b, LLVMBuildTrunc(fn->b, v, cg->i32, ""), n);
-  return LLVMBuildICmp(fn->b, LLVMIntULT, cg_iota(cg, cg->i32, n), v, "");
+  const Dim *base = expr_dim(fn->c, e->arg[0]), *end = expr_dim(fn->c, e->arg[1]);
+  return fn_lane_mask(fn, dim_sub(fn->c, end, base), e->dtype.lanes);
 }
 
 /* A C function: integers below 32 bits are extended as the C ABI wants it. */

@@ -1,7 +1,10 @@
 /* Loops over an axis that runs over lanes.
  *
- * The main loop takes several vectors at a time; the rest is done under a lane mask, or in single
- * vectors and scalars where masks are slow.
+ * The main loop takes several vectors at a time. What is left of a known extent is done in single
+ * vectors and a narrower one, under a mask or in scalars. Where only the run tells the extent, the
+ * last vector ends with the axis and overlaps the one before it, if computing elements twice does
+ * no harm: a loop without masks, whose stores the processor joins with their neighbours. An axis
+ * shorter than a vector is one masked vector, or scalars where masks are slow.
  */
 #include "passes/loop/emit.h"
 
@@ -10,76 +13,113 @@ static const Expr *mul_add(Context *c, const Expr *a, int64_t k, const Expr *b) 
   return expr_simplify(c, b ? expr_add(c, m, b) : m);
 }
 
-/* fn for all of ax: full * unroll lanes at a time, then the rest. unroll 0: only chunks of `full`
- * lanes or scalars. */
-void emit_chunks(Emit *em, const Axis *ax, uint32_t full, uint32_t unroll, int64_t grain, Span span,
-                 ChunkFn fn, void *ctx, StmtVec *out) {
+/* fn for ln.lanes elements from ln.base; for one there without lanes. */
+static void emit_chunk(Emit *em, const Chunks *ch, Lanes ln, StmtVec *out) {
+  ln.var = ln.lanes > 1 ? ch->ax->var : NULL;
+  emit_bind(em, ch->ax->var, ln.var ? ln.var->expr : ln.base);
+  ch->fn(em, &ln, out, ch->ctx);
+}
+
+const Expr *emit_whole_chunks(Emit *em, const Chunks *ch, uint32_t lanes, const Expr *start,
+                              StmtVec *out) {
   Context *c = em->c;
-  int64_t n = -1;
-  bool known = expr_const_int(c, ax->extent, &n);
-  bool fixed = unroll == 0;
-  uint32_t wide = full * (fixed ? 1 : unroll);
-  emit_bind(em, ax->var, ax->var->expr);
-  if (known)
-    while (wide > full && (int64_t)wide > n) wide /= 2;
-  if (known && !em->use_mask)
-    while (wide > 1 && (int64_t)wide > n) wide /= 2;
-  const Expr *count =
-      known ? i64(c, n / wide) : expr_simplify(c, expr_floordiv(c, ax->extent, i64(c, wide)));
-  const Expr *start = mul_add(c, count, wide, NULL);
-  if (!known || n >= wide) {
-    Var *v = loop_var(c, ax->var->name);
-    StmtVec body = {0};
-    Lanes ln = {ax->var, mul_add(c, v->expr, wide, NULL), wide, NULL};
-    if (wide == 1) {
-      ln = (Lanes){NULL, NULL, 1, NULL};
-      emit_bind(em, ax->var, v->expr);
-    }
-    fn(em, &ln, &body, ctx);
-    Stmt *loop = loop_of(em->lc, span, v, count, FOR_SERIAL, seq_of(em->a, &body));
-    if (grain && loop && loop->kind == STMT_FOR)
-      loop_set_parallel(em->lc, loop, grain / wide > 0 ? grain / wide : 1);
-    if (loop) vec_push(em->tmp, out, loop);
-  }
-  if (known && n % wide == 0) return;
-  if (wide > full && (known ? n % wide >= full : !em->use_mask)) { /* single vectors */
-    Var *v = loop_var(c, ax->var->name);
-    const Expr *rest = expr_sub(c, ax->extent, start);
-    const Expr *some = expr_simplify(c, expr_floordiv(c, rest, i64(c, full)));
-    StmtVec body = {0};
-    emit_bind(em, ax->var, ax->var->expr);
-    Lanes ln = {ax->var, mul_add(c, v->expr, full, start), full, NULL};
-    fn(em, &ln, &body, ctx);
-    Stmt *loop = loop_of(em->lc, span, v, some, FOR_SERIAL, seq_of(em->a, &body));
-    if (loop) vec_push(em->tmp, out, loop);
-    start = mul_add(c, some, full, start);
-  }
-  if (known && full > 1 && n % full == 0) return;
-  if (em->use_mask) {
-    uint32_t lanes = full;
-    int64_t rest = known ? n % full : full;
-    while (!fixed && lanes > 2 && lanes / 2 >= rest) lanes /= 2;
-    emit_bind(em, ax->var, ax->var->expr);
-    const Expr *tail = expr_ceildiv(c, expr_sub(c, ax->extent, start), lanes);
-    Var *v = loop_var(c, ax->var->name);
-    const Expr *base = mul_add(c, v->expr, lanes, start);
-    StmtVec body = {0};
-    int64_t one;
-    if (expr_const_int(c, tail, &one) && one == 1) base = start;
-    Lanes ln = {ax->var, base, lanes, lane_mask(c, base, ax->extent, lanes)};
-    fn(em, &ln, &body, ctx);
-    Stmt *loop = loop_of(em->lc, span, v, tail, FOR_SERIAL, seq_of(em->a, &body));
-    if (loop) vec_push(em->tmp, out, loop);
+  Var *v = loop_var(c, ch->ax->var->name);
+  StmtVec body = {0};
+  const Expr *left = expr_simplify(c, expr_sub(c, ch->ax->extent, start));
+  const Expr *count = expr_simplify(c, expr_floordiv(c, left, i64(c, lanes)));
+  if (expr_is_int(count, 0)) return start;
+  emit_chunk(em, ch, (Lanes){NULL, mul_add(c, v->expr, lanes, start), lanes, NULL}, &body);
+  Stmt *loop = loop_of(em->lc, ch->span, v, count, FOR_SERIAL, seq_of(em->a, &body));
+  if (ch->grain && expr_is_int(start, 0) && loop && loop->kind == STMT_FOR)
+    loop_set_parallel(em->lc, loop, ch->grain / lanes > 0 ? ch->grain / lanes : 1);
+  if (loop) vec_push(em->tmp, out, loop);
+  return mul_add(c, count, lanes, start);
+}
+
+/* The elements from start on, fewer than `lanes`: under a mask, or one by one. */
+static void emit_part(Emit *em, const Chunks *ch, const Expr *start, uint32_t lanes, StmtVec *out) {
+  const Expr *mask = lane_mask(em->c, start, ch->ax->extent, lanes);
+  if (em->use_mask && lanes > 1)
+    emit_chunk(em, ch, (Lanes){NULL, start, lanes, mask}, out);
+  else
+    emit_whole_chunks(em, ch, 1, start, out);
+}
+
+/* Vectors from start on, of which the last ends with the axis. */
+static void emit_overlapping(Emit *em, const Chunks *ch, const Expr *start, StmtVec *out) {
+  Context *c = em->c;
+  Var *v = loop_var(c, ch->ax->var->name), *at = loop_var(c, ch->ax->var->name);
+  const Expr *count = expr_ceildiv(c, expr_sub(c, ch->ax->extent, start), ch->full);
+  const Expr *last = expr_simplify(c, expr_sub(c, ch->ax->extent, i64(c, ch->full)));
+  const Expr *base = expr_min(c, mul_add(c, v->expr, ch->full, start), last);
+  StmtVec body = {0};
+  vec_push(em->tmp, &body, stmt_let(em->a, ch->span, at, base));
+  emit_chunk(em, ch, (Lanes){NULL, at->expr, ch->full, NULL}, &body);
+  Stmt *loop = loop_of(em->lc, ch->span, v, count, FOR_SERIAL, seq_of(em->a, &body));
+  if (loop) vec_push(em->tmp, out, loop);
+}
+
+void emit_left(Emit *em, const Chunks *ch, const Expr *start, StmtVec *out) {
+  Context *c = em->c;
+  const Expr *extent = ch->ax->extent, *full = i64(c, ch->full);
+  const Expr *part = expr_simplify(c, expr_floormod(c, extent, full));
+  if (ch->repeats && !expr_is_int(part, 0)) {
+    emit_overlapping(em, ch, start, out);
     return;
   }
-  Var *v = loop_var(c, ax->var->name);
-  emit_bind(em, ax->var, expr_simplify(c, expr_add(c, start, v->expr)));
-  StmtVec body = {0};
-  Lanes none = {NULL, NULL, 1, NULL};
-  fn(em, &none, &body, ctx);
-  Stmt *loop = loop_of(em->lc, span, v, expr_simplify(c, expr_sub(c, ax->extent, start)),
-                       FOR_SERIAL, seq_of(em->a, &body));
-  if (loop) vec_push(em->tmp, out, loop);
+  start = emit_whole_chunks(em, ch, ch->full, start, out);
+  if (expr_is_int(part, 0)) return;
+  StmtVec rest = {0};
+  emit_part(em, ch, start, ch->full, &rest);
+  const Expr *some = expr_binary(c, EXPR_LT, start, extent);
+  if (rest.n) vec_push(em->tmp, out, stmt_if(em->a, ch->span, some, seq_of(em->a, &rest), NULL));
+}
+
+void emit_or_part(Emit *em, const Chunks *ch, const StmtVec *whole, StmtVec *out) {
+  Context *c = em->c;
+  const Expr *full = i64(c, ch->full), *part = expr_floormod(c, ch->ax->extent, full);
+  StmtVec few = {0};
+  if (!ch->repeats || expr_is_int(expr_simplify(c, part), 0)) {
+    for (uint32_t i = 0; i < whole->n; i++) vec_push(em->tmp, out, whole->at[i]);
+    return;
+  }
+  emit_part(em, ch, i64(c, 0), ch->full, &few);
+  const Expr *test = expr_binary(c, EXPR_GE, ch->ax->extent, full);
+  vec_push(em->tmp, out, stmt_if(em->a, ch->span, test, seq_of(em->a, whole), seq_of(em->a, &few)));
+}
+
+/* An extent that only the run tells: ever fewer vectors at a time. */
+static void emit_symbolic(Emit *em, const Chunks *ch, StmtVec *out) {
+  StmtVec whole = {0};
+  const Expr *start = i64(em->c, 0);
+  for (uint32_t n = ch->unroll; n > 1; n = n > 4 ? 4 : 1)
+    start = emit_whole_chunks(em, ch, n * ch->full, start, &whole);
+  emit_left(em, ch, start, &whole);
+  emit_or_part(em, ch, &whole, out);
+}
+
+static void emit_static(Emit *em, const Chunks *ch, int64_t n, StmtVec *out) {
+  Context *c = em->c;
+  uint32_t full = ch->full, wide = full * ch->unroll;
+  while (wide > full && (int64_t)wide > n) wide /= 2;
+  if (!em->use_mask)
+    while (wide > 1 && (int64_t)wide > n) wide /= 2;
+  const Expr *start = emit_whole_chunks(em, ch, wide, i64(c, 0), out);
+  if (n % wide == 0) return;
+  if (wide > full) start = emit_whole_chunks(em, ch, full, start, out);
+  if (n % full == 0) return;
+  uint32_t lanes = full;
+  while (ch->narrows && lanes > 2 && (int64_t)lanes / 2 >= n % full) lanes /= 2;
+  emit_part(em, ch, start, lanes, out);
+}
+
+void emit_chunks(Emit *em, const Chunks *ch, StmtVec *out) {
+  int64_t n;
+  emit_bind(em, ch->ax->var, ch->ax->var->expr);
+  if (expr_const_int(em->c, ch->ax->extent, &n))
+    emit_static(em, ch, n, out);
+  else
+    emit_symbolic(em, ch, out);
 }
 
 /* Loops over axes[0..n) around `body` (variables bound already in em->fixed). */

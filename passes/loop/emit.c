@@ -196,6 +196,38 @@ void emit_borrow(Emit *em) {
   }
 }
 
+/* The data that st's result is stored in, or NULL. */
+static const Var *place_of(Emit *em, const Stage *st) {
+  const Temp *t = temp_of(em, st);
+  if (!t) return st->out->data;
+  if (t->row) return t->row->data;
+  return t->in_memory ? (t->alias ? t->alias : st->out)->data : NULL;
+}
+
+typedef struct {
+  Emit *em;
+  const Stage *const *stages;
+  uint32_t n, at; /* `at`: of the stage that reads */
+  bool ok;
+} Repeat;
+static void reads_own_memory(const Expr *load, void *ctx) {
+  Repeat *k = ctx;
+  const Temp *t = map_getp(&k->em->temps, load->buf);
+  const Var *place = t ? place_of(k->em, t->writer) : load->buf->data;
+  for (uint32_t i = 0; i < k->at; i++)
+    if (k->stages[i]->out == load->buf) return; /* written anew, or a register */
+  for (uint32_t i = 0; place && i < k->n; i++) k->ok &= place != place_of(k->em, k->stages[i]);
+}
+
+bool emit_repeats(Emit *em, const Stage *const *stages, uint32_t n) {
+  Repeat k = {em, stages, n, 0, true};
+  for (; k.at < n; k.at++) {
+    expr_loads(stages[k.at]->value, reads_own_memory, &k);
+    if (stages[k.at]->init) expr_loads(stages[k.at]->init, reads_own_memory, &k);
+  }
+  return k.ok;
+}
+
 static const Expr *prepare_load(Context *c, const Expr *e, void *ctx) {
   Emit *em = ctx;
   if (e->kind != EXPR_LOAD) return e;

@@ -9,7 +9,7 @@ typedef struct {
   Var *var;
   const Expr *base;
   uint32_t lanes;
-  const Expr *mask;
+  const Expr *mask; /* lanes that exist, or NULL: all */
 } Lanes;
 
 typedef struct {
@@ -69,6 +69,9 @@ void emit_collapse(Emit *em);
 /* Binds an axis to a value for what is emitted next. */
 void emit_bind(Emit *em, Var *axis, const Expr *value);
 bool emit_can_mask(const Variant *v, DType d);
+/* Whether elements of these stages, which are computed together in this order, may be computed
+ * twice: what they read is no memory that they write, unless one of them has written it anew. */
+bool emit_repeats(Emit *em, const Stage *const *stages, uint32_t n);
 /* ---- axes.c ---- */
 /* Merges neighbouring reduction axes of st that are contiguous in every load; returns the number of
  * inner axes left. */
@@ -84,10 +87,26 @@ int32_t axes_transposed(Emit *em, uint32_t v);
 /* ---- chunks.c ---- */
 /* What is done for some lanes of the axis (ln->var NULL: for one element). */
 typedef void (*ChunkFn)(Emit *em, const Lanes *ln, StmtVec *out, void *ctx);
-/* fn for all of ax: full * unroll lanes at a time, then the rest. unroll 0: only chunks of `full`
- * lanes or scalars. grain: iterations of ax below which threads don't pay, 0: no threads. */
-void emit_chunks(Emit *em, const Axis *ax, uint32_t full, uint32_t unroll, int64_t grain, Span span,
-                 ChunkFn fn, void *ctx, StmtVec *out);
+typedef struct {
+  const Axis *ax;
+  uint32_t full, unroll; /* lanes of a vector, vectors at a time */
+  int64_t grain;         /* iterations of ax below which threads don't pay, 0: no threads */
+  bool repeats;          /* elements may be computed twice (emit_repeats) */
+  bool narrows;          /* what is left may take fewer lanes than a vector has */
+  Span span;
+  ChunkFn fn;
+  void *ctx;
+} Chunks;
+/* fn for all of the axis. */
+void emit_chunks(Emit *em, const Chunks *ch, StmtVec *out);
+/* Its parts, for one who adds something between them: a loop over chunks of `lanes` from start on,
+ * as many as there are whole ones; returns where that ends. */
+const Expr *emit_whole_chunks(Emit *em, const Chunks *ch, uint32_t lanes, const Expr *start,
+                              StmtVec *out);
+/* The elements from start on, in single vectors; if ch->repeats, where there is a whole one. */
+void emit_left(Emit *em, const Chunks *ch, const Expr *start, StmtVec *out);
+/* `whole`, which is all; if ch->repeats, where there is a whole vector, else what there is. */
+void emit_or_part(Emit *em, const Chunks *ch, const StmtVec *whole, StmtVec *out);
 /* A new loop variable for each axis, bound to it. */
 void emit_bind_fresh(Emit *em, const Axis *axes, Var **vars, uint32_t n);
 /* Loops over axes[0..n) with those variables around `body`; short ones unrolled when asked. */

@@ -65,14 +65,20 @@ void emit_point(Emit *em, const Stage *st, const Lanes *ln, const Axis *red, uin
   emit_result(em, st, ln, expr_load(c, acc, &zero, 1), out);
 }
 
+/* Vectors that a reduction is collected in. */
+typedef struct {
+  Buffer *acc; /* one vector of some lanes; NULL: not in use */
+  Buffer *nan; /* an integer a pair of lanes: nonzero once either was NaN; or NULL */
+} Sums;
+
 typedef struct {
   const Stage *st;
   const Stage *before; /* computes, in the same chunk, what st reads; or NULL */
   const Axis *row;     /* its inner axis */
   Var *axis;           /* the reduction axis over lanes */
-  Buffer *acc, *scalar;
+  Sums wide, one;      /* several vectors; a single one, where only the run tells the extent */
+  Buffer *scalar;
   bool scalar_used;
-  Buffer *nan; /* one integer a pair of lanes: nonzero once either was NaN; or NULL */
   const Expr *identity;
 } Horizontal;
 
@@ -82,31 +88,36 @@ static const Expr *splat(Context *c, DType d, int64_t k) {
 
 /* Half h of a vector's lanes. */
 static const Expr *half_of(Context *c, const Expr *v, int h) {
-  int64_t picks[64];
+  int64_t picks[256];
   uint32_t n = v->dtype.lanes / 2;
+  if (n > 256) bug("half of %u lanes", 2 * n);
   for (uint32_t i = 0; i < n; i++) picks[i] = (int64_t)(i + (uint32_t)h * n);
   return expr_shuffle(c, &v, 1, picks, n);
 }
 
+/* The better of two vectors, neither of which holds NaN. */
+static const Expr *better(Context *c, const Stage *st, const Expr *a, const Expr *b) {
+  return expr_select(c, expr_binary(c, st->red == RED_MAX ? EXPR_GT : EXPR_LT, a, b), a, b);
+}
+
 /* A maximum that passes NaN on costs three instructions a vector in a chain; here the chain is the
  * plain maximum, which drops NaN, and beside it one comparison for two vectors notes them. */
-static void accumulate_extreme(Emit *em, const Lanes *ln, StmtVec *out, Horizontal *h) {
+static void accumulate_extreme(Emit *em, const Lanes *ln, StmtVec *out, const Horizontal *h,
+                               const Sums *sums) {
   Context *c = em->c;
   const Expr *zero = zero_index(c);
   const Expr *value = emit_value(em, ln, emit_prepare(em, h->st->value));
   if (ln->mask) value = expr_select(c, ln->mask, value, expr_broadcast(c, h->identity, ln->lanes));
   Var *x = var_create(c, "x", value->dtype);
   vec_push(em->tmp, out, stmt_let(em->a, h->st->span, x, value));
-  const Expr *old = expr_load(c, h->acc, &zero, 1);
-  ExprKind better = h->st->red == RED_MAX ? EXPR_GT : EXPR_LT;
-  const Expr *next = expr_select(c, expr_binary(c, better, x->expr, old), x->expr, old);
-  vec_push(em->tmp, out, stmt_store(em->a, h->st->span, h->acc, &zero, next));
+  const Expr *next = better(c, h->st, x->expr, expr_load(c, sums->acc, &zero, 1));
+  vec_push(em->tmp, out, stmt_store(em->a, h->st->span, sums->acc, &zero, next));
   const Expr *lo = half_of(c, x->expr, 0), *hi = half_of(c, x->expr, 1);
   const Expr *bad =
       expr_binary(c, EXPR_OR, expr_call1(c, INTRIN_isnan, lo), expr_call1(c, INTRIN_isnan, hi));
   const Expr *flag =
-      expr_select(c, bad, splat(c, h->nan->dtype, -1), expr_load(c, h->nan, &zero, 1));
-  vec_push(em->tmp, out, stmt_store(em->a, h->st->span, h->nan, &zero, flag));
+      expr_select(c, bad, splat(c, sums->nan->dtype, -1), expr_load(c, sums->nan, &zero, 1));
+  vec_push(em->tmp, out, stmt_store(em->a, h->st->span, sums->nan, &zero, flag));
 }
 
 static void horizontal_chunk(Emit *em, const Lanes *ln, StmtVec *out, void *ctx) {
@@ -117,36 +128,91 @@ static void horizontal_chunk(Emit *em, const Lanes *ln, StmtVec *out, void *ctx)
     t->inner = false; /* a register, for this chunk */
     emit_result(em, h->before, ln, emit_value(em, ln, emit_prepare(em, h->before->value)), out);
   }
+  const Sums *sums = h->one.acc && ln->lanes == h->one.acc->dtype.lanes ? &h->one : &h->wide;
   h->scalar_used |= !ln->var;
   if (!ln->var)
     vec_push(em->tmp, out, accumulate(em, h->st, ln, h->scalar, NULL, NULL));
-  else if (h->nan)
-    accumulate_extreme(em, ln, out, h);
+  else if (sums->nan)
+    accumulate_extreme(em, ln, out, h, sums);
   else
-    vec_push(em->tmp, out, accumulate(em, h->st, ln, h->acc, ln->mask, h->identity));
+    vec_push(em->tmp, out, accumulate(em, h->st, ln, sums->acc, ln->mask, h->identity));
   if (t) {
     t->inner = true;
     t->value = NULL;
   }
 }
 
-/* What all lanes have come to. */
-static const Expr *combine_lanes(Emit *em, const Horizontal *h) {
+/* Sums of so many lanes, with nothing in them. notes: of an extreme, whether a lane was NaN. */
+static Sums begin_sums(Emit *em, const Horizontal *h, uint32_t lanes, bool notes, StmtVec *out) {
   Context *c = em->c;
-  DType d = h->st->out->dtype;
-  const Expr *zero = zero_index(c), *acc = expr_load(c, h->acc, &zero, 1);
-  bool max = h->st->red == RED_MAX;
-  if (!h->nan)
+  const Stage *st = h->st;
+  DType d = st->out->dtype;
+  const Expr *zero = zero_index(c);
+  Sums s = {accumulator(em, st, dtype_lanes(d, lanes), out), NULL};
+  vec_push(em->tmp, out,
+           stmt_store(em->a, st->span, s.acc, &zero, expr_broadcast(c, h->identity, lanes)));
+  if (!notes || (st->red != RED_MAX && st->red != RED_MIN) || !dtype_is_float(d) || d.bits < 32)
+    return s;
+  DType flag = dtype_lanes(DT(DTYPE_INT, d.bits), lanes / 2);
+  s.nan = accumulator(em, st, flag, out);
+  vec_push(em->tmp, out, stmt_store(em->a, st->span, s.nan, &zero, splat(c, flag, 0)));
+  return s;
+}
+
+/* Adds what the wide sums hold to those of a single vector. */
+static void end_wide(Emit *em, const Horizontal *h, StmtVec *out) {
+  Context *c = em->c;
+  const Expr *zero = zero_index(c);
+  for (int nan = 0; nan < (h->wide.nan ? 2 : 1); nan++) {
+    Buffer *from = nan ? h->wide.nan : h->wide.acc, *to = nan ? h->one.nan : h->one.acc;
+    const Expr *v = expr_load(c, from, &zero, 1);
+    for (bool last = false; !last;) {
+      last = v->dtype.lanes == to->dtype.lanes;
+      Var *x = var_create(c, "x", v->dtype);
+      vec_push(em->tmp, out, stmt_let(em->a, h->st->span, x, v));
+      const Expr *a = last ? x->expr : half_of(c, x->expr, 0);
+      const Expr *b = last ? expr_load(c, to, &zero, 1) : half_of(c, x->expr, 1);
+      v = nan           ? expr_binary(c, EXPR_BITOR, a, b)
+          : h->wide.nan ? better(c, h->st, a, b)
+                        : red_combine(c, h->st, b, a);
+    }
+    vec_push(em->tmp, out, stmt_store(em->a, h->st->span, to, &zero, v));
+  }
+}
+
+/* What all lanes have come to. */
+static const Expr *combine_lanes(Emit *em, const Stage *st, const Sums *s) {
+  Context *c = em->c;
+  DType d = st->out->dtype;
+  const Expr *zero = zero_index(c), *acc = expr_load(c, s->acc, &zero, 1);
+  bool max = st->red == RED_MAX;
+  if (!s->nan)
     return expr_call(c,
-                     h->st->red == RED_ADD ? INTRIN_vector_reduce_add
-                     : max                 ? INTRIN_vector_reduce_max
-                                           : INTRIN_vector_reduce_min,
+                     st->red == RED_ADD ? INTRIN_vector_reduce_add
+                     : max              ? INTRIN_vector_reduce_max
+                                        : INTRIN_vector_reduce_min,
                      d, &acc, 1);
-  const Expr *flags = expr_load(c, h->nan, &zero, 1);
+  const Expr *flags = expr_load(c, s->nan, &zero, 1);
   const Expr *any = expr_binary(c, EXPR_NE, flags, splat(c, flags->dtype, 0));
   any = expr_call(c, INTRIN_vector_reduce_max, DT_BOOL, &any, 1);
   acc = expr_call(c, max ? INTRIN_vector_reduce_maxnum : INTRIN_vector_reduce_minnum, d, &acc, 1);
   return expr_select(c, any, expr_float(c, d, NAN), acc);
+}
+
+/* An axis whose extent only the run tells: the wide sums only where there is work for them, so that
+ * a short one costs no more than its vectors; and last, as their chain of additions is the longest.
+ */
+static void symbolic_axis(Emit *em, Horizontal *h, const Chunks *ch, StmtVec *out) {
+  Context *c = em->c;
+  uint32_t wide = ch->full * ch->unroll;
+  StmtVec some = {0}, whole = {0};
+  h->wide = begin_sums(em, h, wide, ch->full >= 4, &some);
+  const Expr *start = emit_whole_chunks(em, ch, wide, i64(c, 0), &some);
+  end_wide(em, h, &some);
+  const Expr *test = expr_binary(c, EXPR_GE, ch->ax->extent, i64(c, wide));
+  emit_left(em, ch, start, &whole);
+  vec_push(em->tmp, &whole, stmt_if(em->a, ch->span, test, seq_of(em->a, &some), NULL));
+  emit_or_part(em, ch, &whole, out);
 }
 
 void emit_horizontal(Emit *em, const Stage *st, const Axis *red, uint32_t nred, uint32_t x,
@@ -156,22 +222,24 @@ void emit_horizontal(Emit *em, const Stage *st, const Axis *red, uint32_t nred, 
   const Expr *zero = zero_index(c), *init = emit_value(em, &(Lanes){0}, emit_prepare(em, st->init));
   const Expr *identity = red_identity(c, st->red, d);
   if (!identity) identity = init;
-  uint32_t full = stage_lanes(em, st), wide = full * 4;
+  Horizontal h = {.st = st, .before = before, .row = row, .axis = red[x].var, .identity = identity};
+  Chunks ch = {.ax = &red[x], .full = stage_lanes(em, st), .unroll = 4};
   int64_t n;
   bool known = expr_const_int(c, red[x].extent, &n);
-  while (known && wide > 2 && wide / 2 >= n) wide /= 2;
-  if (known && !em->use_mask)
-    while (wide > 2 && wide > n) wide /= 2;
-  Horizontal h = {.st = st, .before = before, .row = row, .axis = red[x].var, .identity = identity};
-  h.acc = accumulator(em, st, dtype_lanes(d, wide), out);
-  vec_push(em->tmp, out,
-           stmt_store(em->a, st->span, h.acc, &zero, expr_broadcast(c, identity, wide)));
-  if ((st->red == RED_MAX || st->red == RED_MIN) && dtype_is_float(d) && d.bits >= 32 &&
-      wide >= 2 * full) {
-    DType flag = dtype_lanes(DT(DTYPE_INT, d.bits), wide / 2);
-    h.nan = accumulator(em, st, flag, out);
-    vec_push(em->tmp, out, stmt_store(em->a, st->span, h.nan, &zero, splat(c, flag, 0)));
+  if (known) { /* one width throughout, so that one accumulator serves */
+    uint32_t wide = ch.full * 4;
+    while (wide > 2 && (wide / 2 >= n || (!em->use_mask && wide > n))) wide /= 2;
+    ch.full = wide;
+    ch.unroll = 1;
+    h.wide = begin_sums(em, &h, wide, wide >= 2 * stage_lanes(em, st), out);
+  } else {
+    const Stage *stages[] = {before ? before : st, st};
+    ch.repeats = st->red != RED_ADD && emit_repeats(em, stages, before ? 2 : 1);
+    h.one = begin_sums(em, &h, ch.full, ch.full >= 4, out);
   }
+  ch.span = st->span;
+  ch.fn = horizontal_chunk;
+  ch.ctx = &h;
   StmtVec tail = {0}; /* the accumulator of elements that no vector takes */
   h.scalar = accumulator(em, st, d, &tail);
   vec_push(em->tmp, &tail, stmt_store(em->a, st->span, h.scalar, &zero, init));
@@ -182,14 +250,16 @@ void emit_horizontal(Emit *em, const Stage *st, const Axis *red, uint32_t nred, 
     if (i != x) others[no++] = red[i];
   emit_bind_fresh(em, others, vars, no);
   StmtVec body = {0};
-  /* one width throughout, so that one accumulator serves */
-  emit_chunks(em, &red[x], wide, 0, 0, st->span, horizontal_chunk, &h, &body);
+  if (known)
+    emit_chunks(em, &ch, &body);
+  else
+    symbolic_axis(em, &h, &ch, &body);
   if (h.scalar_used)
     for (uint32_t i = 0; i < tail.n; i++) vec_push(em->tmp, out, tail.at[i]);
   Stmt *loops =
       body.n ? emit_loops_around(em, st, others, vars, no, seq_of(em->a, &body), false) : NULL;
   if (loops) vec_push(em->tmp, out, loops);
-  const Expr *all = combine_lanes(em, &h);
+  const Expr *all = combine_lanes(em, st, known ? &h.wide : &h.one);
   if (h.scalar_used || init != identity)
     all = red_combine(c, st, h.scalar_used ? expr_load(c, h.scalar, &zero, 1) : init, all);
   emit_result(em, st, &(Lanes){0}, all, out);

@@ -117,7 +117,8 @@ static void emit_stage(Emit *em, const Stage *st, const Lanes *ln, const Stage *
     emit_horizontal(em, st, inner + nsp, n - nsp, (uint32_t)x - nsp, before, row, &body);
   } else if (x >= 0) {
     Point p = {st, inner + nsp, n - nsp};
-    emit_chunks(em, &inner[x], full, 4, 0, st->span, point_chunk, &p, &body);
+    Chunks ch = {&inner[x], full, 4, 0, emit_repeats(em, &st, 1), true, st->span, point_chunk, &p};
+    emit_chunks(em, &ch, &body);
   } else {
     emit_point(em, st, ln, inner + nsp, n - nsp, &body);
   }
@@ -264,7 +265,9 @@ void group_emit(Sched *s, Group *g, StmtVec *out) {
     for (uint32_t i = 0; i < g->n; i++) per += static_work(&em, g->stages[i], vec->var);
     int64_t grain = parallel && !nl ? PIECE_WORK / (per > 0 ? per : 1) + 1 : 0;
     uint32_t unroll = inside >= 0 ? 1 : sums_columns(&em, g) ? s->v->vector_regs / 2 : 4;
-    emit_chunks(&em, vec, full, unroll, grain, span, body_chunk, &b, &body);
+    bool again = inside < 0 && emit_repeats(&em, (const Stage *const *)g->stages, g->n);
+    Chunks ch = {vec, full, unroll, grain, again, true, span, body_chunk, &b};
+    emit_chunks(&em, &ch, &body);
   } else {
     body_chunk(&em, &(Lanes){0}, &body, &b);
   }

@@ -15,10 +15,12 @@ import time
 import costs
 import peers as peer_table
 import report
+import symbolic
 import workloads
 
 PEERS = "relaxc,onnxruntime,openvino,onednn,onednn-blocked,openblas,iree,tvm"
 SECTIONS = {"rows": "times of all rows, first calls, results compared",
+            "symbolic": "objects for all sizes against those for one",
             "costs": "compile time, size, memory, process start"}
 
 
@@ -75,6 +77,9 @@ class Bench:
         """Runs a command; gives what it printed and its milliseconds, those of CPU, its peak KiB."""
         *printed, last = run([*self.timed, "exec", *command], env=self.environment).splitlines()
         return printed, [float(x) for x in last.split("\t")]
+
+    def run_timed(self, *command):
+        return run([*self.timed, *command], env=self.environment)
 
     def job(self, w, graph, peers=None):
         """Compiles a workload and writes its job; returns the job's path."""
@@ -166,12 +171,14 @@ def main():
     for line in bench.missing:
         print("missing peer:", line)
     selected = workloads.select(bench.options.pattern)
-    if not selected:
-        sys.exit("no workload matches")
     sections = bench.options.sections.split(",")
-    if "rows" in sections:
+    if not selected and "symbolic" not in sections:
+        sys.exit("no workload matches")
+    if "rows" in sections and selected:
         report.save(bench.results(), time_rows(bench, selected))
-    if "costs" in sections:
+    if "symbolic" in sections and bench.options.threads == 1:
+        report.save(os.path.join(bench.out, "symbolic.tsv"), symbolic.measure(bench, bench.options.pattern))
+    if "costs" in sections and selected:
         report.save(os.path.join(bench.out, "costs.tsv"), costs.measure(bench, bench.options.pattern))
     print(report.write(bench.out))
     wrong = report.disagreements(bench.out)

@@ -126,7 +126,9 @@ class Graph:
         return self.result("slice", (x,), shape, axis=axis, begin=begin, end=end)
 
     def concat(self, a, b, axis):
-        shape = a.shape[:axis] + (a.shape[axis] + b.shape[axis],) + a.shape[axis + 1:]
+        size, more = a.shape[axis], b.shape[axis]
+        size = f"{size} + {more}" if isinstance(size, str) or isinstance(more, str) else size + more
+        shape = a.shape[:axis] + (size,) + a.shape[axis + 1:]
         return self.result("concat", (a, b), shape, axis=axis)
 
     def take(self, table, indices):
@@ -141,11 +143,13 @@ class Graph:
     def conv2d(self, x, w, b, stride=1, groups=1):
         """(n, c, h, w) with (out, c / groups, k, k), padded so that stride 1 keeps the size."""
         kernel = w.shape[2]
-        size = (x.shape[2] + 2 * (kernel // 2) - kernel) // stride + 1
-        shape = (x.shape[0], w.shape[0], size, size)
-        # Neither we nor the others multiply with the zeros around the image.
-        taps = sum(0 <= o * stride + k - kernel // 2 < x.shape[2] for o in range(size) for k in range(kernel))
-        self.products.append(shape[:2] + (w.shape[1], taps, taps))
+        sizes = [d if stride == 1 else (d + 2 * (kernel // 2) - kernel) // stride + 1 for d in x.shape[2:]]
+        shape = (x.shape[0], w.shape[0], *sizes)
+        if not any(isinstance(d, str) for d in sizes):
+            # Neither we nor the others multiply with the zeros around the image.
+            taps = [sum(0 <= o * stride + k - kernel // 2 < d for o in range(size) for k in range(kernel))
+                    for size, d in zip(sizes, x.shape[2:])]
+            self.products.append(shape[:2] + (w.shape[1], *taps))
         return self.result("conv2d", (x, w, b), shape, stride=stride, groups=groups, kernel=kernel,
                            padding=kernel // 2, channels=w.shape[0])
 

@@ -20,8 +20,6 @@ GROUPS = {"overhead": "Call overhead", "mlp": "Dense networks", "gemm": "Matrix 
           "conv": "Convolutions of ResNet-50", "dw": "Depthwise convolutions of MobileNetV2",
           "attn": "Attention", "whole": "Whole networks", "real": "Trained networks",
           "int8": "Quantised"}
-SYMBOLIC = {"dyn_mlp3_b1": "mlp3_b1", "dyn_mlp3_b32": "mlp3_b32", "minilm_dyn_s128": "minilm_s128",
-            "dyn_gemm_m128": "gemm_128x768x768_w"}
 
 
 def tolerance(row):
@@ -173,16 +171,21 @@ def threads_table(r, one):
     return lines + [""]
 
 
-def symbolic_table(r):
-    """One object for all shapes against one for a single shape, at that shape."""
-    pairs = [(a, b) for a, b in SYMBOLIC.items() if a in r.rows and b in r.rows]
-    if not pairs:
+def symbolic_table(path):
+    """One object for all sizes against one for a single size, at that size."""
+    table = {}
+    for line in list(open(path))[1:]:
+        row, variant, symbolic, static, _ = line.rstrip("\n").split("\t")
+        table.setdefault(row, {})[variant] = float(symbolic), float(static)
+    if not table:
         return []
-    lines = ["### Symbolic against static", "", "| row | symbolic | static | ratio |", "| --- | ---: | ---: | ---: |"]
-    for a, b in pairs:
-        x, y = r.ms(a, OURS), r.ms(b, OURS)
-        if x and y:
-            lines.append(f"| {a} | {duration(x)} | {duration(y)} | {x / y:.2f} |")
+    names = list(next(iter(table.values())))
+    lines = ["### Symbolic against static", "",
+             "| row | " + " | ".join(f"{n}: symbolic | static | ratio" for n in names) + " |",
+             "| --- |" + " ---: |" * (3 * len(names))]
+    for row, values in table.items():
+        cells = [f"{duration(a)} | {duration(b)} | {a / b:.2f}" for a, b in values.values()]
+        lines.append(f"| {row} | " + " | ".join(cells) + " |")
     return lines + [""]
 
 
@@ -277,12 +280,15 @@ def svg(r):
 
 def write(folder):
     """Writes report.md and rows.svg from what is there; returns the report."""
-    lines, one, costs = [], None, os.path.join(folder, "costs.tsv")
+    lines, one = [], None
+    costs, symbolic = (os.path.join(folder, name) for name in ("costs.tsv", "symbolic.tsv"))
     if os.path.exists(os.path.join(folder, "rows.tsv")):
         one = Results(os.path.join(folder, "rows.tsv"))
-        lines += row_tables(one) + symbolic_table(one) + first_call_table(one)
+        lines += row_tables(one) + first_call_table(one)
         with open(os.path.join(folder, "rows.svg"), "w") as f:
             f.write(svg(one))
+    if os.path.exists(symbolic):
+        lines += symbolic_table(symbolic)
     for path in sorted(glob.glob(os.path.join(folder, "rows-*.tsv"))):
         other = Results(path)
         lines += threads_table(other, one) if other.head["isa"] == "host" else isa_table(other)

@@ -20,7 +20,7 @@ from graph import Graph, Value, onnx_model, relax_text
 ALL = {}
 HERE = os.path.dirname(os.path.abspath(__file__))
 STORED = os.path.join(HERE, "..", "models")
-CHANGED = max(os.path.getmtime(os.path.join(HERE, f)) for f in ("graph.py", "networks.py", "workloads.py"))
+CHANGED = max(os.path.getmtime(os.path.join(HERE, f)) for f in ("graph.py", "networks.py", "workloads.py", "symbolic.py"))
 
 
 def package_file(package, pattern):
@@ -30,11 +30,13 @@ def package_file(package, pattern):
 
 
 class Workload:
+    table = ALL
+
     def __init__(self, group, name, cases):
         self.group, self.name = group, name
         self.cases = cases  # row's name -> values of the symbolic dims
-        assert name not in ALL, name
-        ALL[name] = self
+        assert name not in self.table, name
+        self.table[name] = self
 
     def input_file(self, folder, row, value):
         return os.path.join(folder, f"{row}.{value.name}.bin")

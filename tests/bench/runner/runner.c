@@ -1,6 +1,6 @@
 /* The runner's command line and the job file.
  *
- *   runner time JOB          times every case; prints one line for each peer
+ *   runner time JOB...       times every case; prints one line for each peer
  *   runner cold JOB PEER     loads one peer, calls it once; "-" loads none; prints its peak KiB
  *   runner once JOB...       calls the first peer of each job once
  *   runner exec COMMAND...   runs a command; prints milliseconds, of CPU, peak KiB
@@ -214,7 +214,7 @@ static void report(const Job *job, const Case *c) {
   fflush(stdout);
 }
 
-static int time_job(const char *path) {
+static void time_job(const char *path) {
   Job *job = read_job(path);
   if (job->threads == 1) pin();
   for (int i = 0; i < job->npeers; i++) {
@@ -229,7 +229,6 @@ static int time_job(const char *path) {
     time_case(job);
     report(job, c);
   }
-  return 0;
 }
 
 /* The peak of this program alone: what getrusage says includes the process that started it. */
@@ -289,10 +288,13 @@ static int run_command(char **command) {
 
 int main(int argc, char **argv) {
   const char *verb = argc > 1 ? argv[1] : "";
-  if (strcmp(verb, "time") == 0 && argc == 3) return time_job(argv[2]);
+  if (strcmp(verb, "time") == 0 && argc > 2) {
+    for (int i = 2; i < argc; i++) time_job(argv[i]);
+    return 0;
+  }
   if (strcmp(verb, "cold") == 0 && argc == 4) return cold(argv[2], argv[3]);
   if (strcmp(verb, "once") == 0 && argc > 2) return once(argv + 2);
   if (strcmp(verb, "exec") == 0 && argc > 2) return run_command(argv + 2);
   if (strcmp(verb, "limits") == 0) return print_limits();
-  die("usage: runner time JOB | cold JOB PEER | once JOB... | exec COMMAND... | limits");
+  die("usage: runner time JOB... | cold JOB PEER | once JOB... | exec COMMAND... | limits");
 }
