@@ -14,6 +14,7 @@
  * of TVM's pass of the same name.
  */
 #include "ir/ops/order.h"
+#include "passes/graph/choose_layout.h"
 #include "passes/graph/graph.h"
 #include <string.h>
 
@@ -27,6 +28,8 @@ typedef struct {
   PassCtx *pc;
   Func *f;
   const Attr *desired[OP_COUNT];
+  bool automatic; /* as choose_layout.c says */
+  LayoutChoice choice;
   Map orders;        /* Node * -> AxisOrder[] of its fields, those that are not as in the program */
   Map turned;        /* Node * -> Turned *: exchanges made of it */
   NodeVec exchanges; /* the program's own R.permute_dims, which may have become needless */
@@ -228,19 +231,24 @@ static bool orders_fit(const SInfo *s, const AxisOrder *o, bool may_widen) {
 static bool ask(Convert *x, Node *n, LayoutCtx *lc) {
   const OpInfo *op = node_op(n);
   const Attr *wish = x->desired[n->op];
-  bool any = wish != NULL;
+  const ChosenLayouts *own = x->automatic ? map_getp(&x->choice.convolutions, n) : NULL;
+  WorksIn works = x->automatic ? (WorksIn)(uintptr_t)map_getp(&x->choice.others, n) : 0;
+  bool any = wish != NULL || own;
+  if (works == WORKS_PLAIN) return false;
   for (uint32_t i = 0; i < n->nin; i++) {
     const SInfo *s = node_in(n, i)->sinfo;
     lc->in[i] = orders_of(x, node_in(n, i));
     lc->want[i] = new_orders(x, s);
+    if (works == WORKS_LAST && node_in(n, i)->op != OP_CONST)
+      lc->in[i] = orders_last(x->pc->scratch, s);
     any |= !all_plain(lc->in[i], field_count(s));
   }
   if (!any || !op->layout) return false;
   const char **text = ARENA_ARRAY(x->pc->scratch, const char *, 4);
   for (uint32_t i = 0; wish && i < wish->n; i++) text[i] = wish->items[i]->s;
   lc->arena = func_arena(x->f);
-  lc->desired = text;
-  lc->ndesired = wish ? wish->n : 0;
+  lc->desired = own ? own->at : text;
+  lc->ndesired = own ? 3 : wish ? wish->n : 0;
   lc->nout = field_count(n->sinfo);
   lc->attrs = n->attrs ? arena_dup(lc->arena, n->attrs, op->attrs_size) : NULL;
   if (!op->layout(lc, n) || !orders_fit(n->sinfo, lc->out, false)) return false;
@@ -351,6 +359,11 @@ static bool read_wish(Convert *x, const char *name, const Attr *list) {
   if (!layout_letters(pc->scratch, op, 0))
     return refuse(pc, name, "the operator has no layout of its own, it follows its operands");
   if (list->kind != ATTR_LIST) return refuse(pc, name, "expected a list of layouts");
+  if (list->n == 1 && list->items[0]->kind == ATTR_STR && !strcmp(list->items[0]->s, "auto")) {
+    if (id != OP_nn_conv2d) return refuse(pc, name, "\"auto\" is for 'relax.nn.conv2d' only");
+    x->automatic = true;
+    return true;
+  }
   for (uint32_t i = 0; i < list->n; i++) {
     const char *letters = layout_letters(pc->scratch, op, i);
     if (!letters) return refuse(pc, name, "%u layouts are given, the operator has %u", list->n, i);
@@ -380,6 +393,7 @@ bool pass_convert_layout(PassCtx *pc) {
     x.exchanges = (NodeVec){0};
     map_init(&x.orders, pc->scratch);
     map_init(&x.turned, pc->scratch);
+    if (x.automatic) layouts_choose(pc, x.f, &x.choice);
     convert_seq(&x, &x.f->body);
     ok &= finish(&x);
   }
