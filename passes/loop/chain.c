@@ -56,7 +56,7 @@ static bool collect(Chain *ch, Group *all) {
   Sched *s = ch->s;
   bool reduces = false, ends = false;
   ch->n = group_form(s, ch->first, all);
-  if (!all->contraction) return false;
+  if (!all->contraction || !stage_is_contraction(s, all->stages[0])) return false;
   while (!ends) {
     Stage *st = ch->first + ch->n < s->items.n ? chain_stage(ch, ch->n) : NULL;
     if (!st) return false;

@@ -72,7 +72,7 @@ static bool find_shape(Sched *s, const Contraction *con, Shape *sh) {
 static bool is_worth_it(Sched *s, const Contraction *con, const Shape *sh) {
   const Expr *a = con->a;
   int64_t n, have = 1, e, stride[MAX_AXES];
-  if (a->kind != EXPR_LOAD || con->nouter || !expr_const_int(s->c, con->n.extent, &n) ||
+  if (!a || a->kind != EXPR_LOAD || con->nouter || !expr_const_int(s->c, con->n.extent, &n) ||
       n < MIN_COLUMNS || sh->elems * (int64_t)dtype_bytes(a->dtype) > MAX_BYTES)
     return false;
   for (uint32_t i = 0; i < a->buf->ndim; i++)

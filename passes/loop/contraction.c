@@ -52,8 +52,8 @@ static bool is_indirect(const Expr *load) {
 static bool classify(Sched *s, const Stage *st, const Expr *la, const Expr *lb, uint8_t *in,
                      bool *unit_c) {
   LoopCtx *lc = s->lc;
-  const Dim *off[3] = {flat_offset(lc, la->buf, la->arg), flat_offset(lc, lb->buf, lb->arg),
-                       flat_offset(lc, st->out, st->oidx)};
+  const Dim *off[3] = {la ? flat_offset(lc, la->buf, la->arg) : dim_const(lc->c, 0),
+                       flat_offset(lc, lb->buf, lb->arg), flat_offset(lc, st->out, st->oidx)};
   for (uint32_t i = 0; i < st->naxes; i++) {
     in[i] = 0;
     unit_c[i] = false;
@@ -67,7 +67,7 @@ static bool classify(Sched *s, const Stage *st, const Expr *la, const Expr *lb, 
       if (v) in[i] |= (uint8_t)(1 << o);
       if (o == 2 && v == 1) unit_c[i] = true;
     }
-    if (!linear && (in[i] != IN_ALL || is_indirect(la) || is_indirect(lb))) return false;
+    if (!linear && (!la || in[i] != IN_ALL || is_indirect(la) || is_indirect(lb))) return false;
   }
   return true;
 }
@@ -163,6 +163,53 @@ int64_t contraction_tasks(Sched *s, const Stage *st) {
          others;
 }
 
+/* Whether neighbours along `row` read some of the same elements, at other steps of k. */
+static bool windows_overlap(Sched *s, const Stage *st, const Dim *off, const Axis *row,
+                            const Axis *k, uint32_t nk) {
+  const Dim *step = stride_of(s->lc, st, off, row->var);
+  for (uint32_t i = 0; step && i < nk; i++) {
+    const Dim *along = stride_of(s->lc, st, off, k[i].var);
+    int64_t n;
+    if (!along || !expr_const_int(s->c, k[i].extent, &n)) continue;
+    for (int64_t r = 1; r < n && r <= NEAR_STRIDE; r++)
+      if (dim_scale(s->c, along, r) == step) return true;
+  }
+  return false;
+}
+
+/* Whether the windows of load `e` overlap along any axis of the result. */
+static bool overlaps_at_all(Sched *s, const Stage *st, const Expr *e) {
+  bool moves = false; /* else all indices are axes */
+  for (uint32_t d = 0; d < e->n; d++) moves |= e->arg[d]->kind == EXPR_ADD;
+  if (!moves) return false;
+  const Dim *off = flat_offset(s->lc, e->buf, e->arg);
+  for (uint32_t i = 0; i < st->nspatial; i++)
+    if (windows_overlap(s, st, off, &st->axes[i], &st->axes[st->nspatial],
+                        st->naxes - st->nspatial))
+      return true;
+  return false;
+}
+
+bool stage_is_window(Sched *s, const Stage *st) {
+  if ((st->red != RED_ADD && st->red != RED_MAX && st->red != RED_MIN) ||
+      !type_fits(s->v, st->out->dtype))
+    return false;
+  const Expr *load = factor_load(st->value);
+  uint8_t in[MAX_AXES];
+  bool unit_c[MAX_AXES];
+  if (!load || load->buf == st->out || !overlaps_at_all(s, st, load) ||
+      !classify(s, st, NULL, load, in, unit_c))
+    return false;
+  int32_t n = column_axis(s, st, NULL, load, in, unit_c);
+  if (n < 0) return false;
+  for (uint32_t i = 0; i < st->naxes; i++)
+    if (in[i] && in[i] != (i < st->nspatial ? IN_B | IN_C : IN_B)) return false;
+  int64_t step;
+  const Dim *off = flat_offset(s->lc, load->buf, load->arg);
+  return dim_is_const(stride_of(s->lc, st, off, st->axes[n].var), &step) && step > 0 &&
+         step <= NEAR_STRIDE;
+}
+
 /* The axis to tile: the last of the longest; a symbolic one counts as long. */
 static int32_t pick_rows(Context *c, const Axis *at, uint32_t n) {
   int32_t best = -1;
@@ -231,19 +278,6 @@ static void order_steps(Sched *s, const Stage *st, Contraction *con) {
   }
 }
 
-/* Whether neighbours along `row` read some of the same elements of B, at other steps of k. */
-static bool windows_overlap(Sched *s, const Contraction *con, const Dim *off, const Axis *row) {
-  const Dim *step = stride_of(s->lc, con->st, off, row->var);
-  for (uint32_t i = 0; step && i < con->nk; i++) {
-    const Dim *k = stride_of(s->lc, con->st, off, con->k[i].var);
-    int64_t n;
-    if (!k || !expr_const_int(s->c, con->k[i].extent, &n)) continue;
-    for (int64_t r = 1; r < n && r <= NEAR_STRIDE; r++)
-      if (dim_scale(s->c, k, r) == step) return true;
-  }
-  return false;
-}
-
 /* An axis that only B and C have gives the rows: a tile shares A's element. Best is one along which
  * windows overlap, so that it shares B's too; else the longest. */
 static void take_b_rows(Sched *s, const Stage *st, const uint8_t *in, Contraction *con) {
@@ -256,7 +290,7 @@ static void take_b_rows(Sched *s, const Stage *st, const uint8_t *in, Contractio
   for (uint32_t i = 0; i < st->nspatial; i++) {
     const Axis *ax = &st->axes[i];
     if (in[i] != (IN_B | IN_C) || ax->var == con->n.var) continue;
-    bool shares = windows_overlap(s, con, off, ax);
+    bool shares = windows_overlap(s, st, off, ax, con->k, con->nk);
     if (shares < overlap) continue;
     if (shares > overlap) n = 0;
     overlap = shares;
@@ -278,8 +312,10 @@ static void take_b_rows(Sched *s, const Stage *st, const uint8_t *in, Contractio
 bool contraction_find(Sched *s, const Group *g, bool swap, Contraction *con) {
   const Stage *st = g->stages[0];
   Context *c = s->c;
-  const Expr *fa = st->value->arg[0], *fb = st->value->arg[1];
-  const Expr *la = factor_load(fa), *lb = factor_load(fb);
+  bool product = st->value->kind == EXPR_MUL; /* else a window: B alone */
+  const Expr *fa = product ? st->value->arg[0] : NULL,
+             *fb = product ? st->value->arg[1] : st->value;
+  const Expr *la = product ? factor_load(fa) : NULL, *lb = factor_load(fb);
   uint8_t in[MAX_AXES];
   bool unit_c[MAX_AXES];
   if (!classify(s, st, la, lb, in, unit_c)) return false;
@@ -311,7 +347,7 @@ bool contraction_find(Sched *s, const Group *g, bool swap, Contraction *con) {
     }
   }
   con->ktotal = dim_expr(c, kt, DT_I64);
-  order_steps(s, st, con);
+  if (con->a) order_steps(s, st, con);
   int32_t m = pick_rows(c, con->rows, con->nrows);
   if (m >= 0) {
     con->m = con->rows[m];
@@ -496,7 +532,8 @@ static void symbolic_rows(Kernel *kn, bool few, bool parallel, StmtVec *out) {
   Context *c = kn->em->c;
   const Expr *m = kn->con->m.extent;
   Span sp = kn->con->st->span;
-  uint32_t max = tile_rows(kn->con, kn->em->s->v, tall_vectors(kn));
+  const Windows *w = kn->con->windows;
+  uint32_t max = w ? w->height : tile_rows(kn->con, kn->em->s->v, tall_vectors(kn));
   int64_t cost;
   uint32_t step = max > 8 ? 4 : 2, heights[4], n = 0;
   if (few) max = max > 8 ? 8 : max;
@@ -520,9 +557,10 @@ static void symbolic_rows(Kernel *kn, bool few, bool parallel, StmtVec *out) {
     plan.left = expr_simplify(c, expr_sub(c, m, done));
     for (uint32_t i = 0; i < n; i++)
       plan.rest[i] = (RowSegment){done, i64(c, 1), heights[i], true, false};
-    gemm_rows(kn, &plan, tile_vectors(kn, &plan.main, 1, &cost), parallel, &many);
+    uint32_t nv = w ? w->nv : tile_vectors(kn, &plan.main, 1, &cost);
+    gemm_rows(kn, &plan, nv, parallel, &many);
   }
-  if (kn->many_rows) {
+  if (kn->many_rows || w) {
     for (uint32_t i = 0; i < many.n; i++) vec_push(kn->em->tmp, out, many.at[i]);
     return;
   }
@@ -555,7 +593,7 @@ static void emit_blocks(Kernel *kn, bool few, bool parallel, StmtVec *out) {
   int64_t k;
   bool known = expr_const_int(c, con->ktotal, &k);
   kn->kb = NULL;
-  if (con->nk != 1 || (known && k <= K_BLOCK) || few || kn->turned || con->nbounds) {
+  if (con->nk != 1 || !con->a || (known && k <= K_BLOCK) || few || kn->turned || con->nbounds) {
     plan_rows(kn, few, parallel, out);
     return;
   }
@@ -653,22 +691,11 @@ static bool without_padding(Sched *s, const Group *g, const Stage *before, Paddi
   if (!sink_is_private(s, before, g->stages[0]) || !padding_open(s, g, before, p)) return false;
   emit_init(em, s, &p->group);
   if (find_form(s, &p->group, con)) return padding_of_rows(s, p, con);
-  if (!con->st) return false;
+  if (!con->st || (con->m.var && !con->b_rows)) return false; /* it stays A's */
   if (padding_of_windows(em, p, con)) return true;
   emit_collapse(em);
   *con = (Contraction){0};
   return !find_form(s, &p->group, con) && con->st && padding_of_columns(em, p, con);
-}
-
-bool contraction_takes_in(Sched *s, Group *g, const Stage *before) {
-  Contraction con = {0};
-  Padding padding;
-  Emit em;
-  for (uint32_t i = 0; i < g->n; i++)
-    if (!vec_possible(g->stages[i]->value)) return false;
-  if (without_padding(s, g, before, &padding, &em, &con)) return true;
-  con = (Contraction){0};
-  return !find_form(s, g, &con) && con.st && sink_fits(s, before, &con);
 }
 
 /* How a B with contiguous columns is best read by few rows. */
@@ -708,12 +735,15 @@ bool contraction_emit(Sched *s, Group *g, const Stage *before, StmtVec *out) {
     g = &padding.group;
   } else {
     con = (Contraction){0};
-    find_form(s, g, &con);
+    bool packed = find_form(s, g, &con) != NULL;
+    if (before && (packed || !con.st || !sink_fits(s, before, &con))) return false;
     if (con.st && !before && !con.a_columns) rows_compact(s, g, &con, out);
-    con = (Contraction){0};
     emit_init(&em, s, g);
-    if (!before) emit_collapse(&em);
-    find_form(s, g, &con);
+    if (!before) {
+      emit_collapse(&em);
+      con = (Contraction){0};
+      find_form(s, g, &con);
+    }
   }
   if (!con.st) return false;
   Buffer *ready = map_getp(&s->lc->packed, factor_load(con.b)->buf);
@@ -763,6 +793,7 @@ bool contraction_emit(Sched *s, Group *g, const Stage *before, StmtVec *out) {
   if (outer_parallel || s->nested) parallel = false;
   StmtVec body = {0};
   if (before && !bare) sink_emit(&em, before, &con, &body);
+  if (con.windows) windows_open(&em, &con, &body);
   if (pack) {
     StmtVec packed = {0}, place = {0};
     kn.src.panels = common ? common_panels(&kn) : pack_panels(&em, &con, kn.src.width, &packed);

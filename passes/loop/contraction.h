@@ -24,21 +24,33 @@ typedef struct {
   } in[MAX_BOUNDS];
 } Edges;
 
-/* Windows of rows and columns whose padding is nowhere (windows.c); positions count from the first
- * row and column of what they read. */
+/* Where a row or column of a window lies: inside of the padding while
+ * lo <= step * number + k_step * k + rest < hi. */
 typedef struct {
-  uint32_t height, nv;   /* of a tile, at most */
-  uint32_t row_k, col_k; /* axes of k, by their numbers */
-  int64_t row_step, row_k_step, row_first, rows;
-  int64_t col_step, col_k_step, col_first, cols; /* columns are 1 or 2 apart */
-  int64_t pitch;                                 /* from row to row */
+  uint32_t k;    /* the axis of k by its number, con->nk: none */
+  int64_t steps; /* of it */
+  int64_t step;  /* from one row or column to the next: columns are 1 or 2 apart */
+  int64_t k_step, rest;
+  const Dim *lo, *hi;
+} Place;
+
+/* Windows of rows and columns whose padding is nowhere (windows.c, borders.c). */
+typedef struct {
+  uint32_t height, nv; /* of a tile, at most */
+  Place row, col;
+  const Expr *pitch; /* from row to row of what they read */
+  const Expr **a;    /* A's elements in all lanes, for each step of rows and columns; or NULL */
+  bool is_sized;     /* all of it is known, and a row is few vectors */
+  /* then: what is there, counted from the first row and column inside */
+  int64_t first_row, rows, first_col, cols;
 } Windows;
 
 /* C[batch, m, n] += A[batch, m, k] * B[batch, k, n]; any number of axes of each kind. B is the
- * operand that has the axis along which C is contiguous. */
+ * operand that has the axis along which C is contiguous. Without A: C op= B, a window that moves
+ * over B. */
 typedef struct {
   const Stage *st;
-  const Expr *a, *b;    /* the factors: loads, perhaps cast */
+  const Expr *a, *b;    /* the factors: loads, perhaps cast; a: NULL in a window */
   DType d;              /* of the accumulators */
   uint32_t lanes;       /* of a vector of them */
   Axis outer[MAX_AXES]; /* batch axes and n axes that aren't tiled */
@@ -56,6 +68,7 @@ typedef struct {
   bool b_unit;         /* it is 1 */
   Bound bounds[MAX_BOUNDS];
   uint32_t nbounds;
+  const Expr *pad;        /* what B is where it isn't, once it has lost its padding */
   const Edges *edges;     /* of B, or NULL: it is whole */
   const Windows *windows; /* of B, or NULL */
 } Contraction;
@@ -102,15 +115,16 @@ void rows_compact(Sched *s, Group *g, const Contraction *con, StmtVec *out);
 
 /* ---- padding.c ---- */
 typedef struct {
-  const Dim *at; /* inside of the padding: lo <= at < hi */
-  int64_t lo, hi;
+  const Dim *at;      /* an index of what is padded: inside of the padding where lo <= at < hi */
+  const Dim *lo, *hi; /* NULL: no bound */
 } Inside;
 typedef struct {
   Group group; /* copies of the stages: the first reads what is padded in place of the copy */
   Axis outer[MAX_AXES]; /* as they were before axes are merged */
   uint32_t nouter;
-  Inside inside[MAX_BOUNDS];
+  Inside inside[MAX_AXES];
   uint32_t n;
+  const Expr *value; /* of the padding */
 } Padding;
 /* Whether `before` copies something with zeros around, for the first stage of g. */
 bool padding_open(Sched *s, const Group *g, const Stage *before, Padding *p);
@@ -135,15 +149,32 @@ void bound_rows(const Bound *b, int64_t k, int64_t *from, int64_t *to);
 void bound_steps(Context *c, const Bound *b, const Expr *row, const Expr *extent,
                  const Expr **first, const Expr **count);
 
-/* ---- windows.c ---- */
+/* No bound is known of it. */
+bool inside_is_all(const Inside *in);
+/* con->pad, from the padding's value. */
+void padding_take_value(Context *c, const Padding *p, Contraction *con);
+/* Whether e is the literal 0 (not -0.0). */
+bool is_zero(const Expr *e);
+
+/* ---- windows.c, borders.c ---- */
 typedef struct {
-  const Expr *row;
-  int64_t first;       /* its number, of a tile at the border; else -1 */
-  uint32_t height, nv; /* in rows and vectors */
-  uint32_t vector;     /* the first one of the row */
+  const Expr *row, *col;
+  int64_t first;                    /* its number, of a tile at the border; else -1 */
+  uint32_t height, nv;              /* in rows and vectors */
+  uint32_t vector;                  /* the first one of the row */
+  bool rows_inside, columns_inside; /* all that it reads exist */
 } WindowTile;
-/* The multiply-adds of a tile. */
+/* The steps of a tile: of windows whose place is known, or is asked for at run time. */
 Stmt *windows_steps(Emit *em, const Contraction *con, Buffer *acc, const WindowTile *t);
+Stmt *borders_steps(Emit *em, const Contraction *con, Buffer *acc, const WindowTile *t);
+/* Names A's elements before the loops over tiles, if they can stay in registers. */
+void windows_open(Emit *em, const Contraction *con, StmtVec *out);
+/* Whether all rows exist that a tile of `height` rows from `row` on reads. */
+const Expr *borders_rows(Emit *em, const Contraction *con, const Expr *row, uint32_t height);
+/* The tiles along a row, `count` from `first` on, that have all their columns and read no other
+ * than those that exist; names them. */
+void borders_columns(Emit *em, const Contraction *con, const Expr **first, const Expr **count,
+                     StmtVec *out);
 
 /* ---- sink.c ---- */
 /* Whether only con's stage reads what `before` computes, so that it may move there. */

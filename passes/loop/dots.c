@@ -43,7 +43,7 @@ static const Expr *find_rows(Sched *s, Group *g) {
     if (map_hasp(&s->lc->packed, factor_load(con.b)->buf)) return NULL;
   }
   int64_t stride, k;
-  if (!con.st || con.nrows || con.nk == 0 || con.b_unit || con.a_columns) return NULL;
+  if (!con.st || !con.a || con.nrows || con.nk == 0 || con.b_unit || con.a_columns) return NULL;
   if (dim_is_const(con.b_stride, &stride) && stride > 0 && stride <= NEAR_STRIDE) return NULL;
   if (expr_const_int(s->c, con.ktotal, &k) && k < MIN_K) return NULL;
   if (!is_unit(s, &con, con.a) || !is_unit(s, &con, con.b)) return NULL;

@@ -2,7 +2,7 @@
  *
  * Order: blocks of rows, panels, a panel's tiles: the block of A stays in L2, a panel of B in L1.
  * What is left of the rows goes with the last block. The tasks of a parallel loop are panels of a
- * block.
+ * block. Windows go along their rows instead, as these lie in memory.
  */
 #include "passes/loop/tile.h"
 
@@ -10,10 +10,19 @@
 #define MANY_TASKS 64       /* so many share work evenly among a few threads */
 #define TASK_WORK (1 << 18) /* multiply-adds; with fewer a thread doesn't pay */
 
+/* Columns from `first` in tiles of nv vectors; they are a multiple of `align` from the first. */
+typedef struct {
+  const Expr *first, *count;
+  uint32_t nv, align, full;
+  bool masked;
+} Columns;
+
 typedef struct {
   Kernel *kn;
   const RowPlan *plan;
   bool parallel;
+  const Columns *along; /* of windows: all tiles of a row follow each other; or NULL */
+  uint32_t nalong;
   Tile tile;         /* what all tiles of the columns share */
   const Expr *first; /* number of the first tile of the row (of con->rows) at hand, or NULL */
 } Sweep;
@@ -25,6 +34,68 @@ static uint32_t block_rows(const Kernel *kn) {
   if (kn->kb && k > K_BLOCK) k = K_BLOCK;
   rows = kn->em->s->v->l2_bytes / 2 / ((k > 0 ? k : 1) * (int64_t)dtype_bytes(kn->con->d));
   return rows < BLOCK_ROWS ? BLOCK_ROWS : rows > 2 * BLOCK_ROWS ? 2 * BLOCK_ROWS : (uint32_t)rows;
+}
+
+static Tile columns_tile(Kernel *kn, const Columns *cols) {
+  return (Tile){
+      .kn = kn, .nv = cols->nv, .align = cols->align, .masked = cols->masked, .full = cols->full};
+}
+
+/* t's tile at `number`, for v in [0, count). */
+static Stmt *sweep_part(const Tile *t, const Columns *cols, Var *v, const Expr *number,
+                        const Expr *count) {
+  Kernel *kn = t->kn;
+  Context *c = kn->em->c;
+  Tile at = *t;
+  at.col = expr_mul(c, number, i64(c, (int64_t)cols->nv * kn->con->lanes));
+  at.col = simp_add(c, cols->first, at.col);
+  return loop_of(kn->em->lc, kn->con->st->span, v, count, FOR_SERIAL, emit_tile(&at));
+}
+
+/* The tiles of those columns in t's rows, which exist: of the first columns, first the tiles inside
+ * of the padding. */
+static Stmt *sweep_inside(const Tile *t, const Columns *cols) {
+  Kernel *kn = t->kn;
+  Context *c = kn->em->c;
+  Var *v = loop_var(c, "column"), *u = loop_var(c, "column");
+  const Expr *first, *count;
+  StmtVec out = {0};
+  Tile at = *t;
+  at.rows_inside = true;
+  if (!expr_is_int(cols->first, 0)) return sweep_part(&at, cols, v, v->expr, cols->count);
+  borders_columns(kn->em, kn->con, &first, &count, &out);
+  Tile whole = at;
+  whole.columns_inside = true;
+  whole.masked = false;
+  Stmt *s = sweep_part(&whole, cols, v, expr_add(c, v->expr, first), count);
+  vec_push(kn->em->tmp, &out, s);
+  const Expr *before = expr_binary(c, EXPR_LT, u->expr, first);
+  const Expr *number = expr_add(c, u->expr, expr_select(c, before, i64(c, 0), count));
+  s = sweep_part(&at, cols, u, number, expr_simplify(c, expr_sub(c, cols->count, count)));
+  vec_push(kn->em->tmp, &out, s);
+  return seq_of(kn->em->a, &out);
+}
+
+/* The tiles of all columns in t's rows. */
+static Stmt *sweep_along(const Sweep *sw, const Tile *t) {
+  Kernel *kn = sw->kn;
+  StmtVec out = {0};
+  for (uint32_t i = 0; i < sw->nalong; i++) {
+    const Columns *cols = &sw->along[i];
+    Var *v = loop_var(kn->em->c, "column");
+    Tile at = columns_tile(kn, cols);
+    at.row = t->row;
+    at.height = t->height;
+    at.guard = t->guard;
+    at.first = t->first;
+    Stmt *s = sweep_part(&at, cols, v, v->expr, cols->count);
+    if (s && !at.guard) {
+      const Expr *inside = borders_rows(kn->em, kn->con, at.row, at.height);
+      s = stmt_if(kn->em->a, kn->con->st->span, inside, sweep_inside(&at, cols), s);
+    }
+    if (s) vec_push(kn->em->tmp, &out, s);
+  }
+  return out.n ? seq_of(kn->em->a, &out) : NULL;
 }
 
 /* The segment's tiles [tile0, tile0 + count), after `before` others; fills: they fill the panel. */
@@ -42,7 +113,8 @@ static Stmt *sweep_tiles(const Sweep *sw, const RowSegment *seg, const Expr *til
   t.fills = fills;
   if (seg->border) expr_const_int(c, seg->start, &t.first);
   if (sw->first) t.number = simp_add(c, expr_add(c, sw->first, before), v->expr);
-  return loop_of(kn->em->lc, kn->con->st->span, v, count, FOR_SERIAL, emit_tile(&t));
+  Stmt *body = sw->along ? sweep_along(sw, &t) : emit_tile(&t);
+  return body ? loop_of(kn->em->lc, kn->con->st->span, v, count, FOR_SERIAL, body) : NULL;
 }
 
 /* What is left after `before` tiles. */
@@ -117,9 +189,7 @@ static Buffer *own_panel(const Kernel *kn, uint32_t nv, StmtVec *out) {
   return panel;
 }
 
-/* Tiles of columns [first, first + count) of nv vectors each; the first is a multiple of align. */
-static void sweep_columns(Sweep *sw, const Expr *first_col, const Expr *count, uint32_t nv,
-                          uint32_t align, bool masked, uint32_t full, StmtVec *out) {
+static void sweep_columns(Sweep *sw, const Columns *cols, StmtVec *out) {
   Kernel *kn = sw->kn;
   Emit *em = kn->em;
   Context *c = em->c;
@@ -127,6 +197,8 @@ static void sweep_columns(Sweep *sw, const Expr *first_col, const Expr *count, u
   Span sp = kn->con->st->span;
   const RowPlan *plan = sw->plan;
   const RowSegment *seg = &plan->main;
+  const Expr *count = cols->count;
+  uint32_t nv = cols->nv;
   uint32_t tb = block_rows(kn) / seg->height;
   if (!tb) tb = 1;
   int64_t nt, np, rest = rest_size(c, plan, false);
@@ -157,15 +229,11 @@ static void sweep_columns(Sweep *sw, const Expr *first_col, const Expr *count, u
   const Expr *in_block = nt_known ? i64(c, nt < (int64_t)tb ? nt : tb) : tiles;
   if (expr_is_int(nblocks, 1) || !nt_known) in_block = expr_add(c, in_block, i64(c, rest));
   if (small) in_block = i64(c, nt + rest); /* all tiles of a panel follow each other */
-  sw->tile = (Tile){.kn = kn,
-                    .col = simp_add(c, first_col, col),
-                    .nv = nv,
-                    .align = align,
-                    .masked = masked,
-                    .full = full,
-                    .tiles = in_block};
+  sw->tile = columns_tile(kn, cols);
+  sw->tile.col = simp_add(c, cols->first, col);
+  sw->tile.tiles = in_block;
   int64_t column;
-  if (con->windows && expr_const_int(c, first_col, &column))
+  if (con->windows && expr_const_int(c, cols->first, &column))
     sw->tile.vector = (uint32_t)(column / con->lanes);
   sw->first = small ? tile0 : i64(c, 0);
   if (expr_is_int(in_block, 1) && !plan->nrest) sw->first = NULL;
@@ -220,11 +288,54 @@ static void sweep_columns(Sweep *sw, const Expr *first_col, const Expr *count, u
   if (s) vec_push(em->tmp, out, s);
 }
 
-void gemm_rows(Kernel *kn, const RowPlan *plan, uint32_t nv, bool parallel, StmtVec *out) {
+/* Cuts the columns in tiles of nv vectors and what is left of them; returns the number of pieces.
+ */
+static uint32_t split_columns(const Kernel *kn, uint32_t nv, Columns *out) {
   const Contraction *con = kn->con;
   Context *c = kn->em->c;
   uint32_t width = nv * con->lanes;
+  const Expr *zero = i64(c, 0);
   int64_t n;
+  if (expr_const_int(c, con->n.extent, &n)) {
+    int64_t whole = n / width, left = n % width;
+    out[0] = (Columns){zero, i64(c, whole), nv, width, 0, false};
+    uint32_t vectors = (uint32_t)((left + con->lanes - 1) / con->lanes);
+    out[1] = (Columns){.first = i64(c, whole * width),
+                       .count = i64(c, 1),
+                       .nv = vectors,
+                       .align = width,
+                       .full = (uint32_t)(left / con->lanes),
+                       .masked = left % con->lanes != 0};
+    return left ? 2 : 1;
+  }
+  if (kn->em->s->v->has_mask) { /* one kernel for all columns: masks are free */
+    out[0] = (Columns){zero, expr_ceildiv(c, con->n.extent, width), nv, width, 0, true};
+    return 1;
+  }
+  const Expr *whole = expr_simplify(c, expr_floordiv(c, con->n.extent, i64(c, width)));
+  const Expr *done = expr_simplify(c, expr_mul(c, whole, i64(c, width)));
+  const Expr *left = expr_ceildiv(c, expr_sub(c, con->n.extent, done), con->lanes);
+  out[0] = (Columns){zero, whole, nv, width, 0, false};
+  out[1] = (Columns){done, left, 1, con->lanes, 0, true};
+  return 2;
+}
+
+/* Rows outside, columns inside. */
+static void sweep_windows(Sweep *sw, const Columns *cols, uint32_t n, StmtVec *out) {
+  const RowSegment *seg = &sw->plan->main;
+  Context *c = sw->kn->em->c;
+  sw->along = cols;
+  sw->nalong = n;
+  Stmt *s = sweep_tiles(sw, seg, i64(c, 0), seg->count, NULL, false);
+  if (s && sw->parallel && s->kind == STMT_FOR) loop_set_parallel(sw->kn->em->lc, s, 1);
+  if (s) vec_push(sw->kn->em->tmp, out, s);
+  s = sw->plan->nrest ? sweep_rest(sw, seg->count) : NULL;
+  if (s) vec_push(sw->kn->em->tmp, out, s);
+}
+
+void gemm_rows(Kernel *kn, const RowPlan *plan, uint32_t nv, bool parallel, StmtVec *out) {
+  const Contraction *con = kn->con;
+  Context *c = kn->em->c;
   if (plan->nrest && rest_size(c, plan, true) > (int64_t)block_rows(kn)) {
     RowPlan one = {.main = plan->main}; /* as much as a block: on its own */
     gemm_rows(kn, &one, nv, parallel, out);
@@ -235,27 +346,22 @@ void gemm_rows(Kernel *kn, const RowPlan *plan, uint32_t nv, bool parallel, Stmt
     return;
   }
   Sweep sw = {.kn = kn, .plan = plan, .parallel = parallel};
-  if (expr_const_int(c, con->n.extent, &n)) {
-    int64_t whole = n / width, left = n % width;
-    if (con->windows) { /* each knows its place in the row */
-      for (int64_t i = 0; i < whole; i++)
-        sweep_columns(&sw, i64(c, i * width), i64(c, 1), nv, width, false, 0, out);
-    } else {
-      sweep_columns(&sw, i64(c, 0), i64(c, whole), nv, width, false, 0, out);
+  Columns cols[2];
+  uint32_t n = split_columns(kn, nv, cols);
+  if (con->windows && !con->windows->is_sized) {
+    sweep_windows(&sw, cols, n, out);
+    return;
+  }
+  int64_t whole;
+  if (con->windows && expr_const_int(c, cols[0].count, &whole)) { /* each knows its place */
+    Columns one = cols[0];
+    one.count = i64(c, 1);
+    for (int64_t i = 0; i < whole; i++) {
+      one.first = i64(c, i * nv * con->lanes);
+      sweep_columns(&sw, &one, out);
     }
-    if (!left) return;
-    uint32_t vectors = (uint32_t)((left + con->lanes - 1) / con->lanes);
-    sweep_columns(&sw, i64(c, whole * width), i64(c, 1), vectors, width, left % con->lanes != 0,
-                  (uint32_t)(left / con->lanes), out);
+    if (n == 2) sweep_columns(&sw, &cols[1], out);
     return;
   }
-  if (kn->em->s->v->has_mask) { /* one kernel for all columns: masks are free */
-    sweep_columns(&sw, i64(c, 0), expr_ceildiv(c, con->n.extent, width), nv, width, true, 0, out);
-    return;
-  }
-  const Expr *whole = expr_simplify(c, expr_floordiv(c, con->n.extent, i64(c, width)));
-  const Expr *done = expr_simplify(c, expr_mul(c, whole, i64(c, width)));
-  sweep_columns(&sw, i64(c, 0), whole, nv, width, false, 0, out);
-  const Expr *left = expr_ceildiv(c, expr_sub(c, con->n.extent, done), con->lanes);
-  sweep_columns(&sw, done, left, 1, con->lanes, true, 0, out);
+  for (uint32_t i = 0; i < n; i++) sweep_columns(&sw, &cols[i], out);
 }

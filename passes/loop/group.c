@@ -134,7 +134,8 @@ static void join(Join *j, Stage *st) {
 }
 
 static bool try_join(Sched *s, Group *g, Stage *st) {
-  if (g->n == MAX_STAGES || st->alone || stage_is_contraction(s, st)) return false;
+  if (g->n == MAX_STAGES || st->alone || stage_is_contraction(s, st) || stage_is_window(s, st))
+    return false;
   Join j = {.s = s, .g = g, .st = st};
   uint32_t kept;
   bool shrinks;
@@ -176,7 +177,7 @@ uint32_t group_form(Sched *s, uint32_t i, Group *g) {
   g->stages = ARENA_ARRAY(s->tmp, Stage *, MAX_STAGES);
   Stage *st = s->items.at[i].stage;
   g->stages[g->n++] = st;
-  g->contraction = stage_is_contraction(s, st);
+  g->contraction = stage_is_contraction(s, st) || stage_is_window(s, st);
   for (uint32_t k = 0; k < st->nspatial; k++)
     if (!is_unit(&st->axes[k])) g->outer[g->nouter++] = st->axes[k];
   uint32_t n = 1;

@@ -15,6 +15,8 @@
  * a vector, and the bare image is contiguous over several of them, so are the results: lanes run
  * over all of it, and a constant mask for each vector and step of k gives zeros at the edges.
  */
+#include <math.h>
+
 #include "passes/loop/contraction.h"
 
 #define MAX_STATIC 16 /* steps of an axis of k that are emitted one by one */
@@ -28,15 +30,24 @@ static int64_t floor_div(int64_t a, int64_t k) {
 
 /* ---- what the border is ---- */
 
-/* f * axis + r < 0 narrows the axis's range. */
-static void narrow(Inside *r, int64_t f, int64_t rest) {
-  if (f > 0) {
-    int64_t end = -floor_div(rest, f); /* axis < ceil(-rest / f) */
-    if (end < r->hi) r->hi = end;
-  } else {
-    int64_t first = floor_div(rest, -f) + 1;
-    if (first > r->lo) r->lo = first;
+/* f * axis + rest < 0 narrows the axis's range; false when it is unknown which bound is closer. */
+static bool narrow(Context *c, Inside *r, int64_t f, const Dim *rest) {
+  const Dim **bound = f > 0 ? &r->hi : &r->lo, *at;
+  int64_t v, old;
+  if (f == 1)
+    at = dim_scale(c, rest, -1);
+  else if (f == -1)
+    at = dim_add(c, rest, dim_const(c, 1));
+  else if (dim_is_const(rest, &v)) /* axis < ceil(-rest / f), or floor(rest / -f) < axis */
+    at = dim_const(c, f > 0 ? -floor_div(v, f) : floor_div(v, -f) + 1);
+  else
+    return false;
+  if (*bound && *bound != at) {
+    if (!dim_is_const(*bound, &old) || !dim_is_const(at, &v)) return false;
+    if (f > 0 ? old < v : old > v) at = *bound;
   }
+  *bound = at;
+  return true;
 }
 
 /* An operand of a comparison; an axis that is counted in a narrower type is the axis. */
@@ -55,21 +66,27 @@ static bool find_ranges(Context *c, const Stage *p, const Expr *cond, Inside *ra
   const Dim *d = dim_sub(c, operand(c, cond->arg[0]), operand(c, cond->arg[1])), *coef, *rest;
   if (more) d = dim_scale(c, d, -1);
   if (cond->kind == EXPR_LE || cond->kind == EXPR_GE) d = dim_sub(c, d, dim_const(c, 1));
+  bool narrow_type = cond->arg[0]->dtype.bits < 64 || cond->arg[1]->dtype.bits < 64;
   for (uint32_t i = 0; i < p->naxes; i++) {
-    int64_t f, r, extent;
+    int64_t f, extent;
     if (!dim_uses_var(d, p->axes[i].var)) continue;
-    if (!expr_const_int(c, p->axes[i].extent, &extent) || extent > INT32_MAX ||
-        !dim_linear(c, d, p->axes[i].var, &coef, &rest) || !dim_is_const(coef, &f) ||
-        !dim_is_const(rest, &r))
-      return false;
-    narrow(&ranges[i], f, r);
-    return true;
+    if (!dim_linear(c, d, p->axes[i].var, &coef, &rest) || !dim_is_const(coef, &f)) return false;
+    if (narrow_type && (!expr_const_int(c, p->axes[i].extent, &extent) || extent > INT32_MAX ||
+                        !dim_is_const(rest, NULL)))
+      return false; /* it might wrap */
+    for (uint32_t k = 0; k < p->naxes; k++)
+      if (dim_uses_var(rest, p->axes[k].var)) return false;
+    return narrow(c, &ranges[i], f, rest);
   }
   return false;
 }
 
-static bool is_zero(const Expr *e) {
-  return e->kind == EXPR_FLOAT ? e->f == 0 : expr_is_int(e, 0);
+bool is_zero(const Expr *e) {
+  return e->kind == EXPR_FLOAT ? e->f == 0 && !signbit(e->f) : expr_is_int(e, 0);
+}
+
+static bool is_literal(const Expr *e) {
+  return e->kind == EXPR_FLOAT || e->kind == EXPR_INT;
 }
 
 typedef struct {
@@ -95,20 +112,20 @@ bool padding_open(Sched *s, const Group *g, const Stage *before, Padding *p) {
   const Stage *st = g->stages[0];
   const Expr *v = before->value;
   Inside ranges[MAX_AXES];
-  if (v->kind != EXPR_CALL || v->intrin != INTRIN_if_then_else || !is_zero(v->arg[2]) ||
-      v->arg[1]->kind != EXPR_LOAD || v->arg[1]->has_pred)
+  bool product = st->value->kind == EXPR_MUL;
+  if (v->kind != EXPR_CALL || v->intrin != INTRIN_if_then_else || v->arg[1]->kind != EXPR_LOAD ||
+      v->arg[1]->has_pred || !(product ? is_zero(v->arg[2]) : is_literal(v->arg[2])))
     return false;
-  for (uint32_t i = 0; i < before->naxes; i++) ranges[i] = (Inside){NULL, -NO_BOUND, NO_BOUND};
+  for (uint32_t i = 0; i < before->naxes; i++) ranges[i] = (Inside){0};
   if (!find_ranges(c, before, v->arg[0], ranges)) return false;
   Replace r = {s, before, v->arg[1], NULL};
   const Expr *value = expr_rewrite(c, st->value, replace_load, &r);
   if (!r.load) return false;
-  *p = (Padding){.group = *g, .nouter = g->nouter};
+  *p = (Padding){.group = *g, .nouter = g->nouter, .value = v->arg[2]};
   memcpy(p->outer, g->outer, sizeof p->outer);
   for (uint32_t d = 0; d < r.load->n; d++) {
     int32_t ax = before->oaxis[d];
-    if (ax < 0 || (ranges[ax].lo == -NO_BOUND && ranges[ax].hi == NO_BOUND)) continue;
-    if (p->n == MAX_BOUNDS) return false;
+    if (ax < 0) continue;
     ranges[ax].at = expr_dim(c, r.load->arg[d]);
     p->inside[p->n++] = ranges[ax];
   }
@@ -117,6 +134,25 @@ bool padding_open(Sched *s, const Group *g, const Stage *before, Padding *p) {
     p->group.stages[i] = arena_dup(s->tmp, g->stages[i], sizeof *g->stages[i]);
   p->group.stages[0]->value = stage_simplify(s, st, value);
   return true;
+}
+
+bool inside_is_all(const Inside *in) {
+  return !in->lo && !in->hi;
+}
+
+/* The range of `in`, whose index is some axes' sum and `rest`; false when it isn't constant. */
+static bool find_range(const Inside *in, int64_t rest, int64_t *lo, int64_t *hi) {
+  *lo = -NO_BOUND;
+  *hi = NO_BOUND;
+  if ((in->lo && !dim_is_const(in->lo, lo)) || (in->hi && !dim_is_const(in->hi, hi))) return false;
+  *lo -= rest;
+  *hi -= rest;
+  return true;
+}
+
+/* What the padding's value is as a factor, or as what a window takes. */
+void padding_take_value(Context *c, const Padding *p, Contraction *con) {
+  con->pad = con->b->kind == EXPR_CAST ? expr_cast(c, con->b->dtype, p->value) : p->value;
 }
 
 /* ---- what it means for the loops ---- */
@@ -164,8 +200,7 @@ static bool add_bound(Sched *s, const Inside *in, Contraction *con) {
     return false;
   const Axis *k = &con->k[b.k];
   b.row = rows[row].var;
-  b.lo = in->lo - rest;
-  b.hi = in->hi - rest;
+  if (con->nbounds == MAX_BOUNDS || !find_range(in, rest, &b.lo, &b.hi)) return false;
   if (is_always(c, &b, &rows[row], k)) return true;
   if (b.tiled && (!expr_const_int(c, con->m.extent, &size) || size <= 0 ||
                   !expr_const_int(c, k->extent, &size) || size > MAX_STATIC))
@@ -181,9 +216,9 @@ bool factor_is_finite(const LoopCtx *lc, const Contraction *con, const Expr *fac
 }
 
 bool padding_of_rows(Sched *s, const Padding *p, Contraction *con) {
-  if (!factor_is_finite(s->lc, con, con->b) || con->b_rows || con->b_outer) return false;
+  if (!con->a || !factor_is_finite(s->lc, con, con->b) || con->b_rows || con->b_outer) return false;
   for (uint32_t i = 0; i < p->n; i++)
-    if (!add_bound(s, &p->inside[i], con)) return false;
+    if (!inside_is_all(&p->inside[i]) && !add_bound(s, &p->inside[i], con)) return false;
   return true;
 }
 
@@ -246,6 +281,7 @@ static bool add_edge(Context *c, const Inside *in, const Contraction *con, const
                      Edges *e) {
   const Dim *d = in->at, *coef;
   int64_t rest;
+  if (e->n == MAX_BOUNDS) return false;
   uint32_t at = e->n++;
   for (uint32_t i = 0; i < e->naxes; i++)
     if (!dim_linear(c, d, axes[i]->var, &coef, &d) || !dim_is_const(coef, &e->in[at].axis[i]))
@@ -256,10 +292,7 @@ static bool add_edge(Context *c, const Inside *in, const Contraction *con, const
   for (uint32_t i = 0; i < con->st->naxes; i++) /* of a single step, or merged ones */
     if (axis_is_unit(&con->st->axes[i]) && !dim_linear(c, d, con->st->axes[i].var, &coef, &d))
       return false;
-  if (!dim_is_const(d, &rest)) return false;
-  e->in[at].lo = in->lo - rest;
-  e->in[at].hi = in->hi - rest;
-  return true;
+  return dim_is_const(d, &rest) && find_range(in, rest, &e->in[at].lo, &e->in[at].hi);
 }
 
 bool columns_fit(const Variant *v, int64_t lanes, int64_t rows, int64_t columns) {
@@ -284,8 +317,9 @@ bool padding_of_columns(Emit *em, const Padding *p, Contraction *con) {
     return false;
   if (!columns_fit(em->s->v, con->lanes, n / e->extent[0], e->extent[0])) return false;
   for (uint32_t i = 0; i < p->n; i++)
-    if (!add_edge(c, &p->inside[i], con, axes, e)) return false;
+    if (!inside_is_all(&p->inside[i]) && !add_edge(c, &p->inside[i], con, axes, e)) return false;
   con->edges = e;
+  padding_take_value(c, p, con);
   return true;
 }
 

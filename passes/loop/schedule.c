@@ -58,12 +58,12 @@ bool schedule_open(LoopCtx *lc, Sched *s) {
 /* When item *i starts a contraction that takes `before` into its loops: both, and *i moves on. */
 static bool emit_sunk(Sched *s, uint32_t *i, const Stage *before, StmtVec *out) {
   const Stage *next = *i < s->items.n ? s->items.at[*i].stage : NULL;
-  if (!s->simple || !next || !stage_reads(next, before->out) || !stage_is_contraction(s, next))
+  if (!s->simple || !next || !stage_reads(next, before->out) ||
+      (!stage_is_contraction(s, next) && !stage_is_window(s, next)))
     return false;
   Group g;
   uint32_t n = group_form(s, *i, &g);
-  if (!contraction_takes_in(s, &g, before)) return false;
-  if (!contraction_emit(s, &g, before, out)) bug("a contraction has no form any more");
+  if (!contraction_emit(s, &g, before, out)) return false;
   *i += n;
   return true;
 }

@@ -45,7 +45,7 @@ typedef struct {
   uint32_t n;
   Axis outer[MAX_AXES]; /* loops common to all */
   uint32_t nouter;
-  bool contraction; /* stages[0] is one, the others its epilogue */
+  bool contraction; /* stages[0] is one, or a window; the others are its epilogue */
   uint32_t budget;  /* regions that it may still be split into; 0: not split yet */
 } Group;
 
@@ -123,11 +123,11 @@ bool stretches_emit(Sched *s, const Group *g, StmtVec *out);
 bool stage_is_contraction(Sched *s, const Stage *st);
 /* Tiles of one, about: what threads can share. */
 int64_t contraction_tasks(Sched *s, const Stage *st);
+/* The same without a factor: sums or extremes of windows that overlap (a pooling). */
+bool stage_is_window(Sched *s, const Stage *st);
 /* before: the plain stage before g, to be computed inside g's loops; or NULL. false: no tiled form,
  * nothing was emitted. */
 bool contraction_emit(Sched *s, Group *g, const Stage *before, StmtVec *out);
-/* Whether contraction_emit can take `before` in. */
-bool contraction_takes_in(Sched *s, Group *g, const Stage *before);
 
 /* ---- chain.c ---- */
 /* When item *i starts a chain of contractions with work on rows between them: all of it in blocks

@@ -161,12 +161,15 @@ static const Expr *b_within(Tile *t, uint32_t j) {
     pick[l] = inside ? 0 : lanes;
     on += inside;
   }
-  if (!on) return expr_broadcast(c, expr_lit(c, con->d, 0), lanes);
+  const Expr *pad = expr_broadcast(c, con->pad, lanes);
+  if (!on) return pad;
   Lanes ln = {con->n.var, i64(c, (int64_t)j * lanes), lanes, NULL};
   const Expr *both[] = {expr_broadcast(c, expr_bool(c, true), lanes),
                         expr_broadcast(c, expr_bool(c, false), lanes)};
-  if (on < lanes) ln.mask = expr_shuffle(c, both, 2, pick, lanes);
-  return emit_value(em, &ln, emit_prepare(em, con->b));
+  if (on == lanes) return emit_value(em, &ln, emit_prepare(em, con->b));
+  ln.mask = expr_shuffle(c, both, 2, pick, lanes);
+  const Expr *inside = emit_value(em, &ln, emit_prepare(em, con->b));
+  return is_zero(con->pad) ? inside : expr_select(c, ln.mask, inside, pad);
 }
 
 static Stmt *load_b(Tile *t, const Expr *j, bool whole, void *ctx) {
@@ -207,6 +210,10 @@ static Stmt *multiply(Tile *t, const Expr *j, bool whole, void *ctx) {
   Context *c = t->kn->em->c;
   const Expr *at[] = {sums_row(t, r->i), j};
   const Expr *acc = expr_load(c, t->acc, at, 2);
+  if (!t->kn->con->a) {
+    const Expr *next = red_combine(c, t->kn->con->st, acc, expr_load(c, t->vb, &j, 1));
+    return stmt_store(t->kn->em->a, t->kn->con->st->span, t->acc, at, next);
+  }
   const Expr *a = r->a ? expr_load(c, t->va, &r->a, 1) : a_vector(t, j, whole);
   const Expr *args[] = {a, expr_load(c, t->vb, &j, 1), acc};
   DType d = acc->dtype;
@@ -220,11 +227,16 @@ static const Expr *row_with_term(const Tile *t, const Var *i) {
   return simp_add(t->kn->em->c, i->expr, i64(t->kn->em->c, t->from));
 }
 
+static void bind_row(const Tile *t, const Expr *i) {
+  const Contraction *con = t->kn->con;
+  if (con->m.var) emit_bind(t->kn->em, con->m.var, tile_row(t, i));
+}
+
 /* A's element of row i in all lanes of va[at]. */
 static Stmt *load_a(Tile *t, const Expr *i, const Expr *at) {
   Emit *em = t->kn->em;
   const Contraction *con = t->kn->con;
-  if (con->m.var) emit_bind(em, con->m.var, tile_row(t, i));
+  bind_row(t, i);
   const Expr *a = emit_prepare(em, con->a);
   return stmt_store(em->a, con->st->span, t->va, &at, expr_broadcast(em->c, a, con->lanes));
 }
@@ -266,11 +278,9 @@ static Stmt *k_step(Tile *t) {
     vec_push(em->tmp, &out, stmt_store(em->a, con->st->span, t->vb, &at, b_within(t, j)));
   }
   if (!con->b_rows && !con->edges) vec_push(em->tmp, &out, each_vector(t, load_b, NULL));
-  if (con->a_columns) {
-    if (con->m.var) emit_bind(em, con->m.var, tile_row(t, rc.i));
-  } else {
+  bind_row(t, rc.i);
+  if (con->a && !con->a_columns)
     vec_push(em->tmp, con->b_rows ? &out : &row, load_a(t, rc.i, rc.a));
-  }
   if (con->b_rows) vec_push(em->tmp, &row, each_vector(t, load_b, NULL));
   vec_push(em->tmp, &row, each_vector(t, multiply, &rc));
   vec_push(em->tmp, &out, unrolled(em, i, t->to - t->from, seq_of(em->a, &row)));
@@ -422,7 +432,7 @@ static uint32_t count_phases(const Tile *t) {
   const Variant *v = t->kn->em->s->v;
   uint32_t sums = t->height * t->nv, n = 1;
   int64_t k;
-  if (con->nk != 1 || con->b_rows || con->edges || con->windows || con->nbounds ||
+  if (con->nk != 1 || !con->a || con->b_rows || con->edges || con->windows || con->nbounds ||
       (expr_const_int(t->kn->em->c, con->ktotal, &k) && k < SHORT_K))
     return 1;
   while (n < UNROLL_K && sums * n < v->fma_chains && sums * (2 * n + 1) + 2 <= v->vector_regs)
@@ -468,15 +478,19 @@ Stmt *emit_tile(Tile *t) {
   emit_bind(em, con->n.var, con->n.var->expr);
   t->phases = count_phases(t);
   t->acc = local_vectors(em, "acc", wide, t->height * t->phases, t->nv, &out);
-  if (!con->a_columns) t->va = local_vectors(em, "va", wide, wide_tile(t) ? t->height : 1, 0, &out);
+  if (con->a && !con->a_columns)
+    t->va = local_vectors(em, "va", wide, wide_tile(t) ? t->height : 1, 0, &out);
   t->vb = local_vectors(em, "vb", wide, t->nv, 0, &out);
   vec_push(em->tmp, &out, sums_begin(t));
   each_sum(t, clear_set, t->height * (t->phases - 1), 0, &out);
   t->from = 0;
   t->to = t->height;
   bind_bounds(t, &out);
-  WindowTile part = {t->row, t->first, t->height, t->nv, t->vector};
-  Stmt *loops = con->windows ? windows_steps(em, con, t->acc, &part) : k_loops(t, 0);
+  WindowTile part = {t->row, t->col,    t->first,       t->height,
+                     t->nv,  t->vector, t->rows_inside, t->columns_inside};
+  Stmt *loops = !con->windows            ? k_loops(t, 0)
+                : con->windows->is_sized ? windows_steps(em, con, t->acc, &part)
+                                         : borders_steps(em, con, t->acc, &part);
   if (loops) vec_push(em->tmp, &out, loops);
   for (uint32_t n = t->phases / 2; n; n /= 2)
     each_sum(t, add_set, t->height * n, t->height * n, &out);

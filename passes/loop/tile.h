@@ -18,15 +18,16 @@ typedef struct {
   const Expr *k_first[MAX_BOUNDS], *k_count[MAX_BOUNDS]; /* steps where a row around bounds them */
   bool fills; /* reads B in place and copies what it reads into the panel of the task */
   bool guard;
-  bool masked;           /* columns at or after n's extent are off */
-  uint32_t full;         /* vectors below this index are whole even if masked */
-  const Expr *number;    /* of the tile among those of its panel, or NULL: just one */
-  const Expr *tiles;     /* of a panel, about */
-  uint32_t phases;       /* sets of sums: step k of four adds to set k mod phases */
-  const Expr *phase;     /* the set of the step being emitted, or NULL: the first */
-  Buffer *acc, *va, *vb; /* acc: [phase * height + row][vector] */
-  Buffer *sums;          /* what the epilogue reads: acc, or its copy in memory */
-  bool rolled;           /* loops over rows and vectors stay loops */
+  bool rows_inside, columns_inside; /* of windows: all that they read exist */
+  bool masked;                      /* columns at or after n's extent are off */
+  uint32_t full;                    /* vectors below this index are whole even if masked */
+  const Expr *number;               /* of the tile among those of its panel, or NULL: just one */
+  const Expr *tiles;                /* of a panel, about */
+  uint32_t phases;                  /* sets of sums: step k of four adds to set k mod phases */
+  const Expr *phase;                /* the set of the step being emitted, or NULL: the first */
+  Buffer *acc, *va, *vb;            /* acc: [phase * height + row][vector] */
+  Buffer *sums;                     /* what the epilogue reads: acc, or its copy in memory */
+  bool rolled;                      /* loops over rows and vectors stay loops */
 } Tile;
 
 static inline const Expr *simp_add(Context *c, const Expr *a, const Expr *b) {

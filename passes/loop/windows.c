@@ -1,6 +1,7 @@
 /* Windows, row by row of what they read.
  *
  *   C[c, y, x] += A[c, i, j] * B[c, 2y + i - 1, 2x + j - 1]    (a depthwise convolution)
+ *   C[c, y, x] = max(C[c, y, x], B[c, 2y + i - 1, 2x + j - 1]) (a pooling)
  *
  *   for each row of B that a tile of rows y needs:
  *     load it whole; where columns are 2 apart, split it by shuffles into the even and the odd ones
@@ -8,128 +9,281 @@
  *     for each (y, i) that read this row, each j: acc[y] += A[i, j] * that
  *
  * Every element is loaded once for a tile, aligned as its row is, and the padding needs no copy: a
- * vector before or after the row is zero, so is a row above or below the image. Where A is known to
- * be finite, what would be multiplied with such a row is left out.
+ * vector before or after the row is padding, so is a row above or below the image. What changes
+ * nothing is left out: such a row where A is known to be finite, or where it never is the largest.
+ * Sizes that only the run tells, and long rows, are borders.c's.
  */
-#include "passes/loop/contraction.h"
+#include <math.h>
 
-#define MAX_STEPS 32
+#include "passes/loop/windows.h"
+
 #define MIN_HEIGHT 3
 #define MAX_HEIGHT 7
 #define MAX_PARTS 40   /* vectors of a row by residues */
 #define COLUMN_TILES 2 /* each is code of its own */
 
-/* An index of B as step * (row or column) + k_step * k + rest. */
-typedef struct {
-  uint32_t k; /* by its number */
-  int64_t step, k_step, rest, lo, hi;
-} Index;
+/* ---- recognition ---- */
 
 static bool take(Context *c, const Dim **d, const Var *v, int64_t *step) {
   const Dim *coef;
   return dim_linear(c, *d, v, &coef, d) && dim_is_const(coef, step);
 }
 
-/* The index in which `axis` occurs. */
-static bool find_index(Context *c, const Padding *p, const Contraction *con, const Axis *axis,
-                       Index *x) {
-  int64_t step, n, steps;
-  for (uint32_t i = 0; i < p->n; i++) {
-    const Dim *d = p->inside[i].at;
-    if (!dim_uses_var(d, axis->var)) continue;
-    *x = (Index){.k = con->nk, .lo = p->inside[i].lo, .hi = p->inside[i].hi};
-    if (!take(c, &d, axis->var, &x->step) || x->step < 1) return false;
-    for (uint32_t k = 0; k < con->nk; k++) {
-      if (!take(c, &d, con->k[k].var, &step)) return false;
-      if (!step) continue;
-      if (step < 0 || x->k < con->nk) return false;
-      x->k = k;
-      x->k_step = step;
-    }
-    for (uint32_t a = 0; a < con->st->naxes; a++) /* axes of a single step stand at 0 */
-      if (axis_is_unit(&con->st->axes[a]) && !take(c, &d, con->st->axes[a].var, &step))
-        return false;
-    if (x->k == con->nk || !dim_is_const(d, &x->rest) || !expr_const_int(c, axis->extent, &n) ||
-        !expr_const_int(c, con->k[x->k].extent, &steps))
-      return false;
-    if (x->lo < x->rest - steps * x->k_step) x->lo = x->rest;
-    int64_t most = x->rest + (n - 1) * x->step + (steps - 1) * x->k_step + 1;
-    if (x->hi > most) x->hi = most;
-    return x->lo < x->hi;
+/* The place of the rows or columns `axis`. */
+static bool find_place(Context *c, const Padding *p, const Contraction *con, const Axis *axis,
+                       Place *x) {
+  uint32_t i = 0;
+  int64_t step;
+  while (i < p->n && !dim_uses_var(p->inside[i].at, axis->var)) i++;
+  if (i == p->n) return false;
+  const Dim *d = p->inside[i].at;
+  *x = (Place){.k = con->nk, .steps = 1, .lo = p->inside[i].lo, .hi = p->inside[i].hi};
+  if (!take(c, &d, axis->var, &x->step) || x->step < 1) return false;
+  for (uint32_t k = 0; k < con->nk; k++) {
+    if (!take(c, &d, con->k[k].var, &step)) return false;
+    if (!step) continue;
+    if (step < 0 || x->k < con->nk || !expr_const_int(c, con->k[k].extent, &x->steps)) return false;
+    x->k = k;
+    x->k_step = step;
   }
+  for (uint32_t a = 0; a < con->st->naxes; a++) /* axes of a single step stand at 0 */
+    if (axis_is_unit(&con->st->axes[a]) && !take(c, &d, con->st->axes[a].var, &step)) return false;
+  if (!dim_is_const(d, &x->rest)) return false;
+  /* where nothing is padded all is inside */
+  const Dim *last = dim_scale(c, dim_sub(c, expr_dim(c, axis->extent), dim_const(c, 1)), x->step);
+  int64_t reach = x->rest + (x->steps - 1) * x->k_step + 1;
+  if (!x->lo) x->lo = dim_const(c, x->rest);
+  if (!x->hi) x->hi = dim_add(c, last, dim_const(c, reach));
+  return true;
+}
+
+/* Whether p pads nothing but rows and columns. */
+static bool pads_windows(const Padding *p, const Contraction *con) {
+  for (uint32_t i = 0; i < p->n; i++) {
+    const Inside *in = &p->inside[i];
+    if (!inside_is_all(in) && !dim_uses_var(in->at, con->m.var) &&
+        !dim_uses_var(in->at, con->n.var))
+      return false;
+  }
+  return true;
+}
+
+/* The distance of rows; NULL when B isn't rows of neighbouring elements. */
+static const Dim *find_pitch(Emit *em, const Contraction *con, const Place *row, const Place *col) {
+  Context *c = em->c;
+  const Expr *load = factor_load(con->b);
+  const Dim *off = flat_offset(em->lc, load->buf, load->arg);
+  const Dim *rows = stride_of(em->lc, con->st, off, con->m.var), *pitch = rows, *k;
+  int64_t unit, v;
+  if (!rows || !dim_is_const(con->b_stride, &unit) || unit != col->step) return NULL;
+  if (col->k < con->nk) {
+    k = stride_of(em->lc, con->st, off, con->k[col->k].var);
+    if (!k || !dim_is_const(k, &v) || v != col->k_step) return NULL;
+  }
+  k = row->k < con->nk ? stride_of(em->lc, con->st, off, con->k[row->k].var) : NULL;
+  if (row->step > 1 && k && row->k_step == 1)
+    pitch = k;
+  else if (row->step > 1 && dim_is_const(rows, &v) && v % row->step == 0)
+    pitch = dim_const(c, v / row->step);
+  if (dim_scale(c, pitch, row->step) != rows) return NULL;
+  return row->k == con->nk || (k && dim_scale(c, pitch, row->k_step) == k) ? pitch : NULL;
+}
+
+/* The range of x that the windows of n rows or columns read; false when it isn't constant. */
+static bool find_range(const Place *x, int64_t n, int64_t *first, int64_t *count) {
+  int64_t lo, hi, most = x->rest + (n - 1) * x->step + (x->steps - 1) * x->k_step + 1;
+  if (!dim_is_const(x->lo, &lo) || !dim_is_const(x->hi, &hi)) return false;
+  if (lo < x->rest - x->steps * x->k_step) lo = x->rest;
+  if (hi > most) hi = most;
+  *first = x->rest - lo;
+  *count = hi - lo;
+  return lo < hi;
+}
+
+/* The height and width of w's tiles; false when registers don't hold one that is worth it. */
+static bool size_tile(const Variant *v, const Contraction *con, Windows *w, int64_t columns) {
+  int64_t regs = (int64_t)v->vector_regs - 6, nv = 1;
+  if (w->is_sized) { /* registers: the sums, a row, a column of windows, and A */
+    int64_t most = regs / (MIN_HEIGHT + 1 + w->col.step);
+    nv = (columns + con->lanes - 1) / con->lanes;
+    if (!most || nv > COLUMN_TILES * most) return false;
+    if (nv > most) nv = (nv + COLUMN_TILES - 1) / COLUMN_TILES;
+  }
+  int64_t height = (regs - (w->col.step + 1) * nv) / nv;
+  w->nv = (uint32_t)nv;
+  w->height = (uint32_t)(height > MAX_HEIGHT ? MAX_HEIGHT : height);
+  return height > 0;
+}
+
+/* Whether all of w is known and its rows are few vectors; sets what such windows need. */
+static bool find_sizes(Emit *em, const Contraction *con, Windows *w) {
+  Context *c = em->c;
+  int64_t m, n, pitch;
+  w->is_sized = con->nk == 2 && expr_const_int(c, con->m.extent, &m) &&
+                expr_const_int(c, con->n.extent, &n) && expr_const_int(c, w->pitch, &pitch) &&
+                w->row.k < con->nk && w->col.k < con->nk &&
+                find_range(&w->row, m, &w->first_row, &w->rows) &&
+                find_range(&w->col, n, &w->first_col, &w->cols) &&
+                w->cols <= w->col.step * MAX_PARTS * (int64_t)con->lanes;
+  if (w->is_sized && size_tile(em->s->v, con, w, n)) return true;
+  w->is_sized = false;
   return false;
+}
+
+/* Whether each of the nk axes of k moves along rows or along columns. */
+static bool split_steps(const Windows *w, uint32_t nk) {
+  uint32_t row = w->row.k < nk, col = w->col.k < nk;
+  return row + col == nk && (w->row.k != w->col.k);
 }
 
 bool padding_of_windows(Emit *em, const Padding *p, Contraction *con) {
   Context *c = em->c;
-  const Variant *v = em->s->v;
-  Index row, col;
-  int64_t n, k, pitch, off_row, off_k, off_j;
-  if (!con->b_rows || con->nrows || con->nk != 2 || p->n != 2 || !em->use_mask || con->lanes > 64 ||
-      !expr_const_int(c, con->n.extent, &n) || !expr_const_int(c, con->ktotal, &k) ||
-      k > MAX_STEPS || !find_index(c, p, con, &con->m, &row) ||
-      !find_index(c, p, con, &con->n, &col) || col.step > 2 || row.k == col.k)
-    return false;
-  const Expr *load = factor_load(con->b);
-  const Dim *off = flat_offset(em->lc, load->buf, load->arg);
-  int64_t unit;
-  if (!take(c, &off, con->m.var, &off_row) || !take(c, &off, con->k[row.k].var, &off_k) ||
-      !take(c, &off, con->k[col.k].var, &off_j) || !take(c, &off, con->n.var, &unit) ||
-      unit != col.step || off_j != col.k_step || off_row % row.step)
-    return false;
-  pitch = off_row / row.step;
-  if (off_k != row.k_step * pitch) return false;
-  if (row.step == 1 && col.step == 1 && expr_const_int(c, con->m.extent, &k) &&
-      columns_fit(v, con->lanes, k, n))
-    return false;
-  if (col.hi - col.lo > col.step * MAX_PARTS * (int64_t)con->lanes) return false;
-  /* registers: the sums, a row, a column of windows, and A */
-  int64_t regs = (int64_t)v->vector_regs - 6, nv = (n + con->lanes - 1) / con->lanes;
-  int64_t most = regs / (MIN_HEIGHT + 1 + col.step);
-  if (!most || nv > COLUMN_TILES * most) return false;
-  if (nv > most) nv = (nv + COLUMN_TILES - 1) / COLUMN_TILES;
-  int64_t height = (regs - (col.step + 1) * nv) / nv;
-  if (height > MAX_HEIGHT) height = MAX_HEIGHT;
+  int64_t m, n, k;
   Windows *w = ARENA_NEW(em->tmp, Windows);
-  *w = (Windows){.nv = (uint32_t)nv,
-                 .height = (uint32_t)height,
-                 .row_k = row.k,
-                 .col_k = col.k,
-                 .row_step = row.step,
-                 .row_k_step = row.k_step,
-                 .row_first = row.rest - row.lo,
-                 .rows = row.hi - row.lo,
-                 .col_step = col.step,
-                 .col_k_step = col.k_step,
-                 .col_first = col.rest - col.lo,
-                 .cols = col.hi - col.lo,
-                 .pitch = pitch};
+  w->a = ARENA_ARRAY(em->tmp, const Expr *, MAX_STEPS);
+  if (!con->b_rows || con->nrows || !con->nk || con->nk > 2 || !em->use_mask || con->lanes > 64 ||
+      !pads_windows(p, con) || !expr_const_int(c, con->ktotal, &k) || k < 1 || k > MAX_STEPS ||
+      !find_place(c, p, con, &con->m, &w->row) || !find_place(c, p, con, &con->n, &w->col) ||
+      w->col.step > 2 || !split_steps(w, con->nk))
+    return false;
+  const Dim *pitch = find_pitch(em, con, &w->row, &w->col);
+  if (!pitch) return false;
+  w->pitch = dim_expr(c, pitch, DT_I64);
+  if (w->row.step == 1 && w->col.step == 1 && expr_const_int(c, con->m.extent, &m) &&
+      expr_const_int(c, con->n.extent, &n) && columns_fit(em->s->v, con->lanes, m, n))
+    return false;
+  bool sized = find_sizes(em, con, w);
+  if (!sized && !size_tile(em->s->v, con, w, 0)) return false;
+  padding_take_value(c, p, con);
   con->windows = w;
+  if (!sized) return true;
   con->bounds[0] = (Bound){.row = con->m.var,
                            .tiled = true,
-                           .k = row.k,
-                           .row_step = row.step,
-                           .k_step = row.k_step,
-                           .lo = row.lo - row.rest,
-                           .hi = row.hi - row.rest};
+                           .k = w->row.k,
+                           .row_step = w->row.step,
+                           .k_step = w->row.k_step,
+                           .lo = -w->first_row,
+                           .hi = w->rows - w->first_row};
   con->nbounds = 1;
   return true;
 }
 
-/* ---- the steps of a tile ---- */
+/* ---- what both ways of making steps share ---- */
+
+const Expr *walk_name(Walk *k, const char *name, const Expr *e) {
+  Var *v = var_create(k->em->c, name, e->dtype);
+  vec_push(k->em->tmp, k->out, stmt_let(k->em->a, k->con->st->span, v, e));
+  return v->expr;
+}
+
+/* Binds the axes of k to step (i, j) of the windows. */
+static void bind_step(Walk *k, int64_t i, int64_t j) {
+  const Windows *w = k->w;
+  const Contraction *con = k->con;
+  if (w->row.k < con->nk) emit_bind(k->em, con->k[w->row.k].var, i64(k->em->c, i));
+  if (w->col.k < con->nk) emit_bind(k->em, con->k[w->col.k].var, i64(k->em->c, j));
+}
+
+void walk_open(Walk *k, Emit *em, const Contraction *con, Buffer *acc, StmtVec *out) {
+  *k = (Walk){.em = em, .con = con, .w = con->windows, .acc = acc, .out = out};
+  k->pad = expr_broadcast(em->c, con->pad, con->lanes);
+}
+
+/* Names A's elements. */
+static void name_factors(Walk *k) {
+  const Windows *w = k->w;
+  const Contraction *con = k->con;
+  for (int64_t i = 0; con->a && i < w->row.steps; i++)
+    for (int64_t j = 0; j < w->col.steps; j++) {
+      bind_step(k, i, j);
+      const Expr *e = expr_broadcast(k->em->c, emit_prepare(k->em, con->a), con->lanes);
+      w->a[i * w->col.steps + j] = walk_name(k, "a", e);
+    }
+}
+
+/* Whether registers hold all of A beside a tile. */
+static bool keeps_factors(const Emit *em, const Windows *w) {
+  int64_t used = w->height * w->nv + (w->col.step + 1) * w->nv;
+  return used + w->row.steps * w->col.steps <= (int64_t)em->s->v->vector_regs;
+}
+
+void windows_open(Emit *em, const Contraction *con, StmtVec *out) {
+  Walk k;
+  walk_open(&k, em, con, NULL, out);
+  if (keeps_factors(em, con->windows)) name_factors(&k);
+}
+
+void walk_begin(Walk *k, Emit *em, const Contraction *con, Buffer *acc, StmtVec *out) {
+  walk_open(k, em, con, acc, out);
+  if (!keeps_factors(em, con->windows)) name_factors(k);
+}
+
+const Expr *walk_start(Walk *k, const Expr *row, const Expr *col) {
+  Emit *em = k->em;
+  const Contraction *con = k->con;
+  bind_step(k, 0, 0);
+  emit_bind(em, con->m.var, row);
+  emit_bind(em, con->n.var, col);
+  const Expr *load = emit_prepare(em, factor_load(con->b));
+  emit_bind(em, con->n.var, con->n.var->expr);
+  k->b = load->buf;
+  return load->arg[0];
+}
+
+int64_t walk_step(const Walk *k, int64_t d, uint32_t y) {
+  const Place *row = &k->w->row;
+  int64_t i = d - y * row->step;
+  if (!row->k_step) return i ? -1 : 0;
+  if (i < 0 || i % row->k_step) return -1;
+  i /= row->k_step;
+  return i < row->steps ? i : -1;
+}
+
+int64_t walk_last(const Walk *k, uint32_t height) {
+  const Place *row = &k->w->row;
+  return (height - 1) * row->step + (row->steps - 1) * row->k_step;
+}
+
+void walk_take(Walk *k, uint32_t nv, uint32_t y, int64_t i, int64_t j, const Expr *const *columns) {
+  Context *c = k->em->c;
+  for (uint32_t v = 0; v < nv; v++) {
+    if (!columns[v]) continue;
+    const Expr *at[] = {i64(c, y), i64(c, v)}, *old = expr_load(c, k->acc, at, 2), *e;
+    const Expr *args[] = {k->w->a[i * k->w->col.steps + j], columns[v], old};
+    if (!k->con->a)
+      e = red_combine(c, k->con->st, old, columns[v]);
+    else if (dtype_is_float(old->dtype))
+      e = expr_call(c, INTRIN_fma, old->dtype, args, 3);
+    else
+      e = expr_add(c, old, expr_mul(c, args[0], args[1]));
+    vec_push(k->em->tmp, k->out, stmt_store(k->em->a, k->con->st->span, k->acc, at, e));
+  }
+}
+
+/* Whether two literals are the same number, the sign of zero included. */
+static bool same_literal(const Expr *x, const Expr *y) {
+  if (x->kind == EXPR_FLOAT && y->kind == EXPR_FLOAT)
+    return x->f == y->f && !signbit(x->f) == !signbit(y->f);
+  return x->kind == EXPR_INT && y->kind == EXPR_INT && x->i == y->i;
+}
+
+bool walk_skips_pad(const Walk *k) {
+  const Stage *st = k->con->st;
+  if (k->con->a) return factor_is_finite(k->em->lc, k->con, k->con->a);
+  if (st->red == RED_ADD) return is_zero(k->con->pad) && is_zero(st->init);
+  return same_literal(k->con->pad, st->init);
+}
+
+/* ---- the steps of a tile, all sizes known ---- */
 
 typedef struct {
-  Emit *em;
-  const Contraction *con;
-  const Windows *w;
-  StmtVec *out;
-  const Expr *zero; /* a part of zeros */
-  bool skips;       /* products of A with zeros add nothing: it is finite */
-  Buffer *b;
-  const Expr *start; /* of the row at hand in b; NULL: it is zero */
+  Walk k;
+  const Expr *pad;   /* a part of padding */
+  bool skips;        /* taking it in changes nothing */
+  const Expr *start; /* of the row at hand in b; NULL: it is padding */
   const Expr
       *parts[2][MAX_PARTS]; /* of it, or of its even columns and its odd ones; NULL: not yet */
-} Walk;
+} Parts;
 
 /* Parts of rows are vectors of integers, as which some machines (x86) move lanes from one register
  * to the next in one step and keep both. */
@@ -138,136 +292,90 @@ static const Expr *as_bits(Context *c, const Expr *e) {
   return dtype_is_float(e->dtype) ? expr_call(c, INTRIN_reinterpret, bits, &e, 1) : e;
 }
 
-static const Expr *as_column(const Walk *k, const Expr *part) {
-  DType d = dtype_lanes(k->con->d, k->con->lanes);
-  if (dtype_eq(part->dtype, d)) return part;
-  if (part == k->zero) return part->arg[0];
-  return expr_call(k->em->c, INTRIN_reinterpret, d, &part, 1);
+static const Expr *as_column(const Parts *p, const Expr *part) {
+  const Expr *pad = p->k.pad;
+  if (part == p->pad) return pad;
+  if (dtype_eq(part->dtype, pad->dtype)) return part;
+  return expr_call(p->k.em->c, INTRIN_reinterpret, pad->dtype, &part, 1);
 }
 
-static const Expr *name_value(Walk *k, const char *name, const Expr *e) {
-  Var *v = var_create(k->em->c, name, e->dtype);
-  vec_push(k->em->tmp, k->out, stmt_let(k->em->a, k->con->st->span, v, e));
-  return v->expr;
-}
-
-/* Vector i of the row, zero after its end. */
-static const Expr *load_part(Walk *k, int64_t i) {
+/* Vector i of the row, padding after its end. */
+static const Expr *load_part(Parts *p, int64_t i) {
+  Walk *k = &p->k;
   Context *c = k->em->c;
   uint32_t lanes = k->con->lanes;
   int64_t left = k->w->cols - i * lanes;
-  if (left <= 0) return k->zero;
-  const Expr *at = expr_simplify(c, expr_add(c, k->start, i64(c, i * lanes)));
+  if (left <= 0) return p->pad;
+  const Expr *at = expr_simplify(c, expr_add(c, p->start, i64(c, i * lanes)));
   at = expr_ramp(c, at, i64(c, 1), lanes);
   const Expr *mask = lane_mask(c, i64(c, 0), i64(c, left), lanes);
   const Expr *v =
       left >= lanes ? expr_load(c, k->b, &at, 1) : expr_load_pred(c, k->b, &at, 1, mask);
   DType wide = dtype_lanes(k->con->d, lanes);
-  return name_value(k, "part", as_bits(c, dtype_eq(v->dtype, wide) ? v : expr_cast(c, wide, v)));
+  if (!dtype_eq(v->dtype, wide)) v = expr_cast(c, wide, v);
+  if (left < lanes && !is_zero(k->con->pad)) v = expr_select(c, mask, v, k->pad);
+  return walk_name(k, "part", as_bits(c, v));
 }
 
-/* Vector i of the row's columns of residue r, zero outside of it. */
-static const Expr *find_part(Walk *k, int64_t r, int64_t i) {
+/* Vector i of the row's columns of residue r, padding outside of it. */
+static const Expr *find_part(Parts *p, int64_t r, int64_t i) {
+  Walk *k = &p->k;
   Context *c = k->em->c;
   uint32_t lanes = k->con->lanes;
-  int64_t step = k->w->col_step, pick[64];
-  if (!k->start || i < 0 || i * step * lanes >= k->w->cols) return k->zero;
-  if (k->parts[r][i]) return k->parts[r][i];
-  const Expr *loaded[2] = {load_part(k, i * step), NULL};
-  k->parts[0][i] = loaded[0];
+  int64_t step = k->w->col.step, pick[64];
+  if (!p->start || i < 0 || i * step * lanes >= k->w->cols) return p->pad;
+  if (p->parts[r][i]) return p->parts[r][i];
+  const Expr *loaded[2] = {load_part(p, i * step), NULL};
+  p->parts[0][i] = loaded[0];
   if (step == 1) return loaded[0];
-  loaded[1] = load_part(k, i * step + 1);
+  loaded[1] = load_part(p, i * step + 1);
   for (int64_t x = 0; x < step; x++) {
     for (uint32_t l = 0; l < lanes; l++) pick[l] = 2 * (int64_t)l + x;
-    k->parts[x][i] = name_value(k, x ? "odd" : "even", expr_shuffle(c, loaded, 2, pick, lanes));
+    p->parts[x][i] = walk_name(k, x ? "odd" : "even", expr_shuffle(c, loaded, 2, pick, lanes));
   }
-  return k->parts[r][i];
+  return p->parts[r][i];
 }
 
-/* The column of step j of the windows, for vector i of them; NULL: zero. */
-static const Expr *window_column(Walk *k, int64_t j, int64_t i) {
+/* The column of step j of the windows, for vector i of them; NULL: padding that is left out. */
+static const Expr *window_column(Parts *p, int64_t j, int64_t i) {
+  Walk *k = &p->k;
   Context *c = k->em->c;
-  int64_t lanes = k->con->lanes, step = k->w->col_step, pick[64];
-  int64_t at = k->w->col_first + j * k->w->col_k_step, r = at & (step - 1);
+  int64_t lanes = k->con->lanes, step = k->w->col.step, pick[64];
+  int64_t at = k->w->first_col + j * k->w->col.k_step, r = at & (step - 1);
   int64_t first = i * lanes + (at - r) / step, shift = (first % lanes + lanes) % lanes;
   int64_t part = (first - shift) / lanes;
-  const Expr *both[2] = {find_part(k, r, part), k->zero};
-  if (shift) both[1] = find_part(k, r, part + 1);
-  if (both[0] == k->zero && both[1] == k->zero && k->skips) return NULL;
-  if (both[0] == both[1] || !shift) return as_column(k, both[0]);
+  const Expr *both[2] = {find_part(p, r, part), p->pad};
+  if (shift) both[1] = find_part(p, r, part + 1);
+  if (both[0] == p->pad && both[1] == p->pad && p->skips) return NULL;
+  if (both[0] == both[1] || !shift) return as_column(p, both[0]);
   for (int64_t l = 0; l < lanes; l++) pick[l] = l + shift;
   const Expr *moved = expr_shuffle(c, both, 2, pick, (uint32_t)lanes);
-  return name_value(k, "column", as_column(k, moved));
-}
-
-/* acc[y, *] += a * columns, those that are there. */
-static void add_products(Walk *k, Buffer *acc, uint32_t nv, uint32_t y, const Expr *a,
-                         const Expr *const *columns) {
-  Context *c = k->em->c;
-  for (uint32_t v = 0; v < nv; v++) {
-    if (!columns[v]) continue;
-    const Expr *at[] = {i64(c, y), i64(c, v)}, *sum = expr_load(c, acc, at, 2);
-    const Expr *args[] = {a, columns[v], sum};
-    const Expr *e = dtype_is_float(sum->dtype) ? expr_call(c, INTRIN_fma, sum->dtype, args, 3)
-                                               : expr_add(c, sum, expr_mul(c, a, columns[v]));
-    vec_push(k->em->tmp, k->out, stmt_store(k->em->a, k->con->st->span, acc, at, e));
-  }
-}
-
-/* A at all steps: ni * nj vectors. */
-static void name_factors(Walk *k, int64_t ni, int64_t nj, const Expr **a) {
-  Emit *em = k->em;
-  const Contraction *con = k->con;
-  for (int64_t i = 0; i < ni; i++)
-    for (int64_t j = 0; j < nj; j++) {
-      emit_bind(em, con->k[k->w->row_k].var, i64(em->c, i));
-      emit_bind(em, con->k[k->w->col_k].var, i64(em->c, j));
-      const Expr *e = expr_broadcast(em->c, emit_prepare(em, con->a), con->lanes);
-      a[i * nj + j] = name_value(k, "a", e);
-    }
-}
-
-/* Where the row of B begins that `row` reads as the first of its window. */
-static const Expr *find_start(Walk *k, const Expr *row) {
-  Emit *em = k->em;
-  Context *c = em->c;
-  const Contraction *con = k->con;
-  for (uint32_t i = 0; i < con->nk; i++) emit_bind(em, con->k[i].var, i64(c, 0));
-  emit_bind(em, con->m.var, row);
-  emit_bind(em, con->n.var, i64(c, 0));
-  const Expr *load = emit_prepare(em, factor_load(con->b));
-  emit_bind(em, con->n.var, con->n.var->expr);
-  k->b = load->buf;
-  return expr_sub(c, load->arg[0], i64(c, k->w->col_first));
+  return walk_name(k, "column", as_column(p, moved));
 }
 
 Stmt *windows_steps(Emit *em, const Contraction *con, Buffer *acc, const WindowTile *t) {
   Context *c = em->c;
   const Windows *w = con->windows;
   StmtVec out = {0};
-  int64_t ni = 0, nj = 0;
-  expr_const_int(c, con->k[w->row_k].extent, &ni);
-  expr_const_int(c, con->k[w->col_k].extent, &nj);
-  const Expr *zero = as_bits(c, expr_broadcast(c, expr_lit(c, con->d, 0), con->lanes)),
-             *a[MAX_STEPS];
-  bool skips = factor_is_finite(em->lc, con, con->a);
-  Walk k = {.em = em, .con = con, .w = w, .out = &out, .zero = zero, .skips = skips};
-  name_factors(&k, ni, nj, a);
-  const Expr *start = find_start(&k, t->row);
-  int64_t last = (t->height - 1) * w->row_step + (ni - 1) * w->row_k_step;
-  for (int64_t d = 0; d <= last; d++) {
-    int64_t number = t->first * w->row_step + d + w->row_first;
+  Parts p = {0};
+  walk_begin(&p.k, em, con, acc, &out);
+  p.pad = as_bits(c, p.k.pad);
+  p.skips = walk_skips_pad(&p.k);
+  const Expr *start = walk_start(&p.k, t->row, i64(c, 0));
+  start = expr_sub(c, start, i64(c, w->first_col));
+  for (int64_t d = 0; d <= walk_last(&p.k, t->height); d++) {
+    int64_t number = t->first * w->row.step + d + w->first_row;
     bool inside = t->first < 0 || (number >= 0 && number < w->rows);
-    k.start = inside ? expr_add(c, start, i64(c, d * w->pitch)) : NULL;
-    memset(k.parts, 0, sizeof k.parts);
-    for (int64_t j = 0; j < nj; j++) {
+    p.start = inside ? expr_add(c, start, expr_mul(c, w->pitch, i64(c, d))) : NULL;
+    memset(p.parts, 0, sizeof p.parts);
+    for (int64_t j = 0; j < w->col.steps; j++) {
       const Expr *columns[MAX_PARTS] = {0};
       for (uint32_t y = 0; y < t->height; y++) {
-        int64_t i = d - y * w->row_step;
-        if (i < 0 || i % w->row_k_step || (i /= w->row_k_step) >= ni) continue;
+        int64_t i = walk_step(&p.k, d, y);
+        if (i < 0) continue;
         for (uint32_t v = 0; v < t->nv; v++)
-          if (!columns[v]) columns[v] = window_column(&k, j, (int64_t)t->vector + v);
-        add_products(&k, acc, t->nv, y, a[i * nj + j], columns);
+          if (!columns[v]) columns[v] = window_column(&p, j, (int64_t)t->vector + v);
+        walk_take(&p.k, t->nv, y, i, j, columns);
       }
     }
   }

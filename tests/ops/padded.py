@@ -1,5 +1,6 @@
-"""Convolutions of constant weights with padding of every kind: what the compiled code leaves out, or masks, is
-what is zero. Values are integers, so that sums are exact; expected ones are sums of shifted images in NumPy.
+"""Convolutions of constant weights, and poolings, with padding of every kind: what the compiled code leaves out,
+or masks, is what is zero (or what never wins). Values are integers, so that sums are exact; expected ones are sums
+of shifted images in NumPy.
 
     padded.py RELAXC [SEED...]
 
@@ -36,6 +37,11 @@ def reference(x, w, stride, pad, dilation, groups):
     return out
 
 
+def pick_symbolic(rng, nd):
+    """Dimensions of N, C, spatial... that are symbolic."""
+    return rng.choice(([], [], [], [0], [2], [1 + nd], list(range(2, 2 + nd)), list(range(2, 2 + nd))))
+
+
 class Case:
     def __init__(self, rng, number, special=None):
         nd = rng.choice((1, 2, 2, 2, 2, 3))
@@ -63,7 +69,7 @@ class Case:
         n = rng.choice((1, 1, 2))
         self.last = rng.random() < (0.3 if self.groups == 1 else 0.7 if self.groups > 5 else 0)  # NHWC
         self.order = rng.randrange(3)  # of the weights then
-        self.symbolic = rng.choice((0, 0, 0, 0, 0, 1, 2))  # 1: the batch, 2: the first spatial dimension
+        self.symbolic = pick_symbolic(rng, nd)
         self.relu, self.number = rng.random() < 0.5, number
         self.x = rand.integers(-4, 5, (n, cin, *self.size)).astype("float32")
         self.w = rand.integers(-3, 4, (cout, cin // self.groups, *self.kernel)).astype("float32")
@@ -79,10 +85,8 @@ class Case:
 
     def text(self):
         i, nd = self.number, len(self.size)
-        dims = [str(d) for d in self.x.shape]
-        if self.symbolic:
-            at = 0 if self.symbolic == 1 else 1 if self.last else 2
-            dims[at] = f'"n{i}"'
+        order = [0, *range(2, 2 + nd), 1] if self.last else range(2 + nd)
+        dims = [f'"n{i}_{d}"' if d in self.symbolic else str(n) for d, n in zip(order, self.x.shape)]
         pad = [p[0] for p in self.pad] + [p[1] for p in self.pad]
         space = "DHW"[3 - nd:]
         layout = ("NC" + space, "OI" + space)
@@ -98,18 +102,74 @@ class Case:
                 f"groups {self.groups}, symbolic {self.symbolic}, relu {self.relu}, channels last {self.last}")
 
 
+class Pool:
+    """The largest or mean element of windows."""
+    def __init__(self, rng, number):
+        nd = rng.choice((1, 2, 2, 2, 2, 3))
+        rand = np.random.default_rng(rng.randrange(1 << 30))
+        pick = lambda *of: [rng.choice(of) for _ in range(nd)]
+        self.kernel, self.stride, self.dilation = pick(1, 2, 3, 3, 5, 7), pick(1, 1, 2, 3), pick(1, 1, 1, 2)
+        reach = [(k - 1) * d for k, d in zip(self.kernel, self.dilation)]
+        self.pad = [(rng.randint(0, k // 2), rng.randint(0, k // 2)) for k in self.kernel]
+        low = [max(1, r + 1 - sum(p)) for r, p in zip(reach, self.pad)]
+        self.size = [rng.randint(a, max(a, rng.choice((4, 7, 8, 15, 30)))) for a in low]
+        if rng.random() < 0.5:
+            self.size[-1] = rng.randint(low[-1] + 30, low[-1] + 130)  # several vectors
+        self.kind = rng.choice(("max", "max", "avg"))
+        self.whole = self.kind == "avg" and rng.random() < 0.5  # the padding counts
+        self.symbolic, self.relu, self.number, self.w = pick_symbolic(rng, nd), rng.random() < 0.3, number, None
+        shape = (rng.choice((1, 2)), rng.choice((1, 3, 20)), *self.size)
+        self.x = rand.integers(-9, 10, shape).astype("float32") * (1 if self.kind == "max" else 420)
+        if self.kind == "max" and rng.random() < 0.5:
+            self.x.reshape(-1)[rand.integers(0, self.x.size, 3)] = np.nan, -np.inf, -np.inf
+        self.want = self.reference()
+
+    def reference(self):
+        nd = len(self.size)
+        pads = [(0, 0), (0, 0), *self.pad]
+        fill = -np.inf if self.kind == "max" else 0
+        x, one = np.pad(self.x, pads, constant_values=fill), np.pad(np.ones_like(self.x), pads, constant_values=self.whole)
+        result = count = None
+        for at in itertools.product(*map(range, self.kernel)):
+            part, ones = x, one
+            for i in range(nd):
+                first, reach = at[i] * self.dilation[i], (self.kernel[i] - 1) * self.dilation[i]
+                places = range(first, first + x.shape[2 + i] - reach, self.stride[i])
+                part, ones = np.take(part, places, axis=2 + i), np.take(ones, places, axis=2 + i)
+            if result is None:
+                result, count = part, ones
+            else:
+                result, count = np.maximum(result, part) if self.kind == "max" else result + part, count + ones
+        if self.kind == "avg":
+            result = (result / np.maximum(count, 1)).astype("float32")
+        return np.where(result < 0, 0, result).astype("float32") if self.relu else result
+
+    def text(self):
+        i, nd = self.number, len(self.size)
+        dims = [f'"n{i}_{d}"' if d in self.symbolic else str(n) for d, n in enumerate(self.x.shape)]
+        pad = [p[0] for p in self.pad] + [p[1] for p in self.pad]
+        call = (f"R.nn.{self.kind}_pool{nd}d(x{i}, pool_size={self.kernel}, strides={self.stride}, padding={pad}, "
+                f"dilation={self.dilation}" + (f", count_include_pad={self.whole})" if self.kind == "avg" else ")"))
+        params = (f'x{i}: R.Tensor(({", ".join(dims)}), "float32")',)
+        return params, f"        y{i} = R.nn.relu({call})" if self.relu else f"        y{i} = {call}"
+
+    def describe(self):
+        return (f"{self.kind} x {self.x.shape}, size {self.kernel}, strides {self.stride}, pad {self.pad}, dilation "
+                f"{self.dilation}, symbolic {self.symbolic}, relu {self.relu}, padding counts {self.whole}")
+
+
 def run(relaxc, cases):
     """Number of wrong results, of contractions that left padding out, and of those that mask it."""
     params = [c.text()[0] for c in cases]
     text = "@I.ir_module\nclass Module:\n    @R.function\n    def main("
-    text += ", ".join([p[0] for p in params] + [p[1] for p in params]) + '):\n        R.func_attr({"num_input": '
+    text += ", ".join([p[0] for p in params] + [p[1] for p in params if len(p) > 1]) + '):\n        R.func_attr({"num_input": '
     text += f"{len(cases)}" + "})\n" + "\n".join(c.text()[1] for c in cases)
     text += "\n        return (" + ", ".join(f"y{c.number}" for c in cases) + ",)\n"
     bad = left = masked = 0
     with tempfile.TemporaryDirectory() as folder:
         with open(f"{folder}/m.rx", "w") as f:
             f.write(text)
-        np.savez(f"{folder}/w.npz", **{f"w{c.number}": c.w for c in cases})
+        np.savez(f"{folder}/w.npz", **{f"w{c.number}": c.w for c in cases if c.w is not None})
         args = [f"{folder}/m.rx", f"--weights={folder}/w.npz"]
         inputs = []
         for c in cases:
@@ -231,11 +291,17 @@ def main():
         b, l, m = run(relaxc, [Case(rng, i) for i in range(PER_MODULE)])
         bad, left, masked = bad + b, left + l, masked + m
     assert left and masked, "no contraction left its padding out, or none masked it"
+    pools = 0
+    for seed in seeds:
+        rng = random.Random(seed)
+        b, _, m = run(relaxc, [Pool(rng, i) for i in range(PER_MODULE)])
+        bad, pools = bad + b, pools + m
+    assert pools, "no pooling masked its padding"
     rng = random.Random(seeds[0])
     b, l, _ = run(relaxc, [Case(rng, i, rng.choice((np.inf, -np.inf, np.nan))) for i in range(PER_MODULE)])
     assert not l, "padding was left out beside weights that aren't finite"
     print(f"{(len(seeds) + 1) * PER_MODULE * len(MARCH)} convolutions, {left} without their padding, {masked} with "
-          f"masks: {bad + b} wrong")
+          f"masks, {pools} poolings with masks: {bad + b} wrong")
     own = run_own(relaxc)
     return bool(bad + b + own)
 
