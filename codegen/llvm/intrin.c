@@ -421,8 +421,9 @@ LLVMValueRef fn_call_expr(Fn *fn, const Expr *e) {
   case INTRIN_vector_reduce_maxnum:
   case INTRIN_vector_reduce_minnum: return reduce(fn, e);
   case INTRIN_prefetch: return prefetch(fn, e);
-  case INTRIN_fence:
+  case INTRIN_fence: /* its point: what follows loads again instead of spilling */
     fn_wrote_memory(fn);
+    fn->kept = NULL;
     return LLVMBuildFence(fn->b, LLVMAtomicOrderingSequentiallyConsistent, true, "");
   case INTRIN_address_of: return address_of(fn, e);
   case INTRIN_call_extern:
