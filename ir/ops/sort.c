@@ -26,83 +26,115 @@ static const Expr *row_load(LowerCtx *lc, const TeAxes *t, const Expr *const *ro
   return te_load(lc, t->x, idx);
 }
 
-/* Whether a stands before b and isn't equal to it. */
-static const Expr *before(LowerCtx *lc, const Expr *a, const Expr *b, bool descending) {
-  Context *c = lc->c;
-  a = te_widen(c, a);
-  b = te_widen(c, b);
-  if (dtype_is_bool(a->dtype)) {
-    a = te_cast(c, DT_I8, a);
-    b = te_cast(c, DT_I8, b);
-  }
-  const Expr *lo = descending ? b : a, *hi = descending ? a : b;
-  if (!dtype_is_float(a->dtype)) return LT(lo, hi);
-  return AND(NOT(LE(hi, lo)), NOT(F1(isnan, lo))); /* lo < hi, or hi alone is NaN */
+static DType key_dtype(DType d) {
+  bool wide = (dtype_is_uint(d) && d.bits == 32) || d.bits == 64;
+  return wide ? DT_I64 : DT_I32;
 }
 
-/* Merges runs of `width` positions of perm[from] into runs of twice that in perm[1 - from]. */
-static Stmt *merge_pass(LowerCtx *lc, const TeAxes *t, const Expr *const *row, const Expr *n,
-                        Buffer *perm, Buffer *state, const Expr *width, bool descending) {
+/* A whole number that stands before that of another element where this element comes first:
+ * compared in one step, and without a care for NaN. The bits of a float are that already, but for
+ * the order of negative ones; both zeros are 0. */
+static const Expr *sort_key(Context *c, const Expr *x, bool descending) {
+  x = te_widen(c, x);
+  DType d = key_dtype(x->dtype);
+  const Expr *key, *top = expr_int(c, d, d.bits == 64 ? INT64_MAX : INT32_MAX);
+  if (dtype_is_float(x->dtype)) {
+    const Expr *y = SEL(EQ(x, K(0)), K(0), x);
+    key = expr_call(c, INTRIN_reinterpret, d, &y, 1);
+    const Expr *sign = expr_binary(c, EXPR_SHR, key, expr_int(c, d, d.bits - 1));
+    key = expr_binary(c, EXPR_BITXOR, key, expr_binary(c, EXPR_BITAND, sign, top));
+    key = SEL(F1(isnan, x), top, key);
+  } else if (dtype_is_uint(x->dtype) && x->dtype.bits == 64) {
+    key = expr_binary(c, EXPR_BITXOR, te_cast(c, d, x), expr_int(c, d, INT64_MIN));
+  } else {
+    key = te_cast(c, d, x);
+  }
+  return descending ? expr_unary(c, EXPR_BITNOT, key) : key;
+}
+
+/* What sorts a row: keys and positions, twice, and where a merge stands. */
+typedef struct {
+  const Expr *n;
+  Buffer *keys, *perm; /* [2, n]; a merge reads one half and writes the other */
+  Buffer *state;       /* the next of the left and of the right run, the half that is in use */
+} RowSort;
+
+/* Merges runs of `width` elements into runs of twice that. A step picks without branches, which no
+ * processor could foresee: behind the end of a run it reads something that isn't taken. */
+static Stmt *merge_pass(LowerCtx *lc, const RowSort *s, const Expr *width) {
   Context *c = lc->c;
   Var *run = VAR("run"), *pos = VAR("pos"), *mid = VAR("mid"), *end = VAR("end"), *i = VAR("i"),
       *j = VAR("j"), *from = VAR("source"), *base = VAR("base");
-  const Expr *one = I64(1), *two = ADD(width, width);
-  const Expr *vi = LOADN(perm, from->expr, i->expr), *vj = LOADN(perm, from->expr, j->expr);
-  const Expr *right_first =
-      before(lc, row_load(lc, t, row, vj), row_load(lc, t, row, vi), descending);
-  const Expr *left = expr_if_then_else(
-      c, GE(i->expr, mid->expr), expr_bool(c, false),
-      expr_if_then_else(c, GE(j->expr, end->expr), expr_bool(c, true), NOT(right_first)));
+  Var *left = var_create(c, "left", DT_BOOL);
+  const Expr *one = I64(1), *two = ADD(width, width), *last = SUB(s->n, one);
+  const Expr *vi = LOADN(s->keys, from->expr, expr_min(c, i->expr, last));
+  const Expr *vj = LOADN(s->keys, from->expr, expr_min(c, j->expr, last));
+  const Expr *no = expr_bool(c, false), *yes = expr_bool(c, true);
+  const Expr *in_order = SEL(LT(vj, vi), GE(j->expr, end->expr), yes);
   const Expr *to = SUB(one, from->expr), *at = ADD(base->expr, pos->expr);
-  Stmt *take_left = SEQ(STOREN(perm, vi, to, at), STOREN(state, ADD(i->expr, one), I64(0)));
-  Stmt *take_right = SEQ(STOREN(perm, vj, to, at), STOREN(state, ADD(j->expr, one), I64(1)));
-  Stmt *step = SEQ(LET(i, LOADN(state, I64(0))), LET(j, LOADN(state, I64(1))),
-                   IF(left, take_left, take_right));
+  const Expr *taken = SEL(left->expr, one, I64(0)), *which = SEL(left->expr, i->expr, j->expr);
+  Stmt *step = SEQ(LET(i, LOADN(s->state, I64(0))), LET(j, LOADN(s->state, I64(1))),
+                   LET(left, SEL(LT(i->expr, mid->expr), in_order, no)),
+                   STOREN(s->keys, SEL(left->expr, vi, vj), to, at),
+                   STOREN(s->perm, LOADN(s->perm, from->expr, which), to, at),
+                   STOREN(s->state, ADD(i->expr, taken), I64(0)),
+                   STOREN(s->state, ADD(j->expr, SUB(one, taken)), I64(1)));
   Stmt *merge =
-      SEQ(LET(base, MUL(run->expr, two)), LET(from, LOADN(state, I64(2))),
-          LET(mid, expr_min(c, ADD(base->expr, width), n)),
-          LET(end, expr_min(c, ADD(base->expr, two), n)), STOREN(state, base->expr, I64(0)),
-          STOREN(state, mid->expr, I64(1)), FOR(pos, SUB(end->expr, base->expr), step));
-  const Expr *runs = expr_floordiv(c, ADD(n, SUB(two, one)), two);
-  return SEQ(FOR(run, runs, merge), STOREN(state, SUB(one, LOADN(state, I64(2))), I64(2)));
+      SEQ(LET(base, MUL(run->expr, two)), LET(from, LOADN(s->state, I64(2))),
+          LET(mid, expr_min(c, ADD(base->expr, width), s->n)),
+          LET(end, expr_min(c, ADD(base->expr, two), s->n)), STOREN(s->state, base->expr, I64(0)),
+          STOREN(s->state, mid->expr, I64(1)), FOR(pos, SUB(end->expr, base->expr), step));
+  const Expr *runs = expr_floordiv(c, ADD(s->n, SUB(two, one)), two);
+  return SEQ(FOR(run, runs, merge), STOREN(s->state, SUB(one, LOADN(s->state, I64(2))), I64(2)));
 }
 
-/* perm[0] = the places of row `row` in order, `state` telling which half of perm that is. */
-static Stmt *sort_row(LowerCtx *lc, const TeAxes *t, const Expr *const *row, const Expr *n,
-                      Buffer *perm, Buffer *state, bool descending, int64_t passes) {
+/* Sorts a row by its keys; `passes` double the length of a run until it is all of the row. */
+static Stmt *sort_row(LowerCtx *lc, const RowSort *s, int64_t passes) {
   Context *c = lc->c;
   Var *k = VAR("k"), *p = VAR("p");
   int64_t len;
   const Expr *width = expr_binary(c, EXPR_SHL, I64(1), p->expr);
-  Stmt *pass = merge_pass(lc, t, row, n, perm, state, width, descending);
-  if (!expr_const_int(c, n, &len)) pass = IF(LT(width, n), pass, NULL);
-  return SEQ(FOR(k, n, STOREN(perm, k->expr, I64(0), k->expr)), STOREN(state, I64(0), I64(2)),
-             FOR(p, I64(passes), pass));
+  Stmt *pass = merge_pass(lc, s, width);
+  if (!expr_const_int(c, s->n, &len)) pass = IF(LT(width, s->n), pass, NULL);
+  return SEQ(FOR(k, s->n, STOREN(s->perm, k->expr, I64(0), k->expr)),
+             STOREN(s->state, I64(0), I64(2)), FOR(p, I64(passes), pass));
 }
 
 #define MAX_SELECTED 32 /* first places that are kept in order by insertion */
 
-/* chosen = the first `places` positions of row `row` in order; `values` holds what stands there. An
- * element that comes before the last of them is inserted behind those that it doesn't precede. */
-static Stmt *select_row(LowerCtx *lc, const TeAxes *t, const Expr *const *row, const Expr *n,
-                        Buffer *chosen, Buffer *values, int64_t places, bool descending) {
+/* Puts element `at` into its place among the chosen ones, of which the last falls out; those behind
+ * the first `at` are empty yet. */
+static Stmt *insert(LowerCtx *lc, const RowSort *s, int64_t places, const Var *at, const Var *key) {
   Context *c = lc->c;
-  Var *at = VAR("at"), *back = VAR("back"), *to = VAR("to"), *k = VAR("k");
-  Var *here = var_create(c, "here", values->dtype);
-  const Expr *last = I64(places - 1), *left = SUB(to->expr, I64(1));
-  /* The first elements fill the places; a place not filled yet is behind everything. */
-  const Expr *moves =
-      OR(GE(left, at->expr), before(lc, here->expr, LOADN(values, left), descending));
-  Stmt *move = SEQ(STOREN(values, LOADN(values, left), to->expr), STOREN(values, here->expr, left),
-                   STOREN(chosen, LOADN(chosen, left), to->expr), STOREN(chosen, at->expr, left));
-  Stmt *insert = SEQ(STOREN(values, here->expr, last), STOREN(chosen, at->expr, last),
-                     FOR(back, last, SEQ(LET(to, SUB(last, back->expr)), IF(moves, move, NULL))));
-  const Expr *enters =
-      OR(before(lc, here->expr, LOADN(values, last), descending), LT(at->expr, I64(places)));
-  Stmt *clear =
-      SEQ(STOREN(values, expr_lit(c, values->dtype, 0), k->expr), STOREN(chosen, I64(0), k->expr));
-  return SEQ(FOR(k, I64(places), clear),
-             FOR(at, n, SEQ(LET(here, row_load(lc, t, row, at->expr)), IF(enters, insert, NULL))));
+  Var *back = VAR("back"), *to = VAR("to");
+  const Expr *last = I64(places - 1), *left = SUB(to->expr, I64(1)), *zero = I64(0), *one = I64(1);
+  const Expr *behind = LOADN(s->keys, one, left);
+  Stmt *move = SEQ(STOREN(s->keys, behind, one, to->expr), STOREN(s->keys, key->expr, one, left),
+                   STOREN(s->perm, LOADN(s->perm, zero, left), zero, to->expr),
+                   STOREN(s->perm, at->expr, zero, left));
+  Stmt *step = IF(OR(GE(left, at->expr), LT(key->expr, behind)), move, NULL);
+  return SEQ(STOREN(s->keys, key->expr, one, last), STOREN(s->perm, at->expr, zero, last),
+             FOR(back, last, SEQ(LET(to, SUB(last, back->expr)), step)));
+}
+
+/* perm[0] = the first `places` positions of a row in order, keys[1] theirs. An element that comes
+ * before the last of them is inserted behind those that it doesn't precede. */
+static Stmt *select_row(LowerCtx *lc, const RowSort *s, int64_t places) {
+  Context *c = lc->c;
+  Var *at[2] = {VAR("at"), VAR("at")}, *key[2], *k = VAR("k");
+  const Expr *zero = I64(0), *one = I64(1), *fill = I64(places);
+  Stmt *look[2], *put[2];
+  for (int i = 0; i < 2; i++) {
+    key[i] = var_create(c, "key", s->keys->dtype);
+    look[i] = LET(key[i], LOADN(s->keys, zero, at[i]->expr));
+    put[i] = insert(lc, s, places, at[i], key[i]);
+  }
+  Stmt *clear = SEQ(STOREN(s->keys, expr_int(c, s->keys->dtype, 0), one, k->expr),
+                    STOREN(s->perm, zero, zero, k->expr));
+  const Expr *enters = LT(key[1]->expr, LOADN(s->keys, one, I64(places - 1)));
+  Stmt *rest = stmt_for(lc->arena, lc->node->span, at[1], fill, SUB(s->n, fill), FOR_SERIAL,
+                        SEQ(look[1], IF(enters, put[1], NULL)));
+  return SEQ(FOR(k, fill, clear), FOR(at[0], fill, SEQ(look[0], put[0])), rest);
 }
 
 /* A stage with the sorting permutation of every row: [row..., place] -> position in the row; just
@@ -126,30 +158,25 @@ static Buffer *permutation(LowerCtx *lc, const TeAxes *t, bool descending, int64
   const Expr *kept = few ? I64(places) : n;
   shape[nrow] = kept;
   idx[nrow] = done->expr;
-  Buffer *out = te_alloc(lc, "order", shape, nrow + 1, DT_I64), *own[2];
+  Buffer *out = te_alloc(lc, "order", shape, nrow + 1, DT_I64);
   int64_t len, passes = 0;
   bool known = expr_const_int(c, n, &len);
   while (known && passes < 62 && (INT64_C(1) << passes) < len) passes++;
   if (!known) passes = 62;
-  const Expr *result;
-  Stmt *work;
-  if (few) {
-    own[0] = buffer_create(c, "chosen", DT_I64, &kept, 1, "local");
-    own[1] = buffer_create(c, "chosen_values", t->x->dtype, &kept, 1, "local");
-    work = select_row(lc, t, row, n, own[0], own[1], places, descending);
-    result = LOADN(own[0], done->expr);
-    passes = 1;
-  } else {
-    own[0] = buffer_create(c, "perm", DT_I64, two_n, 2, "global");
-    own[1] = buffer_create(c, "state", DT_I64, &three, 1, "local");
-    work = sort_row(lc, t, row, n, own[0], own[1], descending, passes);
-    result = LOADN(own[0], LOADN(own[1], I64(2)), done->expr);
-  }
-  Stmt *body = SEQ(stmt_alloc(a, span, own[0]), stmt_alloc(a, span, own[1]), work,
-                   FOR(done, kept, stmt_store(a, span, out, idx, result)));
+  Var *k = VAR("k");
+  RowSort s = {.n = n};
+  s.keys = buffer_create(c, "keys", key_dtype(te_acc_dtype(t->x->dtype)), two_n, 2, "global");
+  s.perm = buffer_create(c, "perm", DT_I64, two_n, 2, "global");
+  s.state = buffer_create(c, "state", DT_I64, &three, 1, "local");
+  const Expr *key = sort_key(c, row_load(lc, t, row, k->expr), descending);
+  const Expr *half = few ? I64(0) : LOADN(s.state, I64(2));
+  Stmt *body = SEQ(stmt_alloc(a, span, s.keys), stmt_alloc(a, span, s.perm),
+                   stmt_alloc(a, span, s.state), FOR(k, n, STOREN(s.keys, key, I64(0), k->expr)),
+                   few ? select_row(lc, &s, places) : sort_row(lc, &s, passes),
+                   FOR(done, kept, stmt_store(a, span, out, idx, LOADN(s.perm, half, done->expr))));
   if (nrow) {
     body = FOR(r, expr_product(c, shape, nrow), body);
-    te_parallel(lc, body, known ? len * (passes + 1) : 0);
+    te_parallel(lc, body, known ? len * (few ? 2 : passes + 1) : 0);
   }
   te_block(lc, "sort", body);
   return out;

@@ -60,6 +60,10 @@ static void along_columns(const Expr *load, void *ctx) {
   Columns *x = ctx;
   const Dim *at = flat_offset(x->s->lc, load->buf, load->arg);
   int64_t one;
+  bool varies = false; /* else it is the same for all terms */
+  for (uint32_t i = x->st->nspatial; i < x->st->naxes; i++)
+    varies |= dim_uses_var(at, x->st->axes[i].var);
+  if (!varies) return;
   for (uint32_t i = 0; i < x->st->nspatial; i++) {
     const Dim *d = stride_of(x->s->lc, x->st, at, x->st->axes[i].var);
     x->any |= d && dim_is_const(d, &one) && one == 1 && !expr_is_int(x->st->axes[i].extent, 1);
