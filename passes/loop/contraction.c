@@ -23,6 +23,7 @@
 #define FEW_ROWS 576     /* more pay for packing in any case */
 #define FILL_ROWS 24     /* of two tiles: the second gains from what the first copies */
 #define COLLIDE_BYTES 2048 /* rows that are multiples of it apart have one place in a cache */
+#define EXACT_ROWS 8       /* as many left at run time have tiles of just that height */
 #define PARALLEL_WORK (1 << 19)
 #define TASK_ROWS 12 /* of a tile */
 #define TASK_COLUMNS 32
@@ -535,14 +536,10 @@ static void symbolic_rows(Kernel *kn, bool few, bool parallel, StmtVec *out) {
   const Windows *w = kn->con->windows;
   uint32_t max = w ? w->height : tile_rows(kn->con, kn->em->s->v, tall_vectors(kn));
   int64_t cost;
-  uint32_t step = max > 8 ? 4 : 2, heights[4], n = 0;
-  if (few) max = max > 8 ? 8 : max;
-  for (uint32_t h = max; h > 0 && n<3; h = h> step ? h - step : 0) heights[n++] = h;
   StmtVec many = {0};
-  const Expr *full = expr_simplify(c, expr_floordiv(c, m, i64(c, max)));
-  const Expr *done = expr_simplify(c, expr_mul(c, full, i64(c, max)));
   if (few) { /* every tile guarded: less code, and rarely more than one */
-    uint32_t low_rows = heights[n - 1];
+    uint32_t low_rows = max > 8 ? 4 : 2;
+    if (max > EXACT_ROWS) max = EXACT_ROWS;
     StmtVec low = {0}, high = {0};
     RowPlan small = {
         .main = {i64(c, 0), expr_min(c, m, i64(c, 1)), low_rows, true, false}}; /* m: 0? */
@@ -553,10 +550,15 @@ static void symbolic_rows(Kernel *kn, bool few, bool parallel, StmtVec *out) {
              stmt_if(kn->em->a, sp, compare(c, EXPR_LE, m, low_rows), seq_of(kn->em->a, &low),
                      seq_of(kn->em->a, &high)));
   } else {
-    RowPlan plan = {.main = {i64(c, 0), full, max, false, false}, .nrest = n};
+    const Expr *full = expr_simplify(c, expr_floordiv(c, m, i64(c, max)));
+    const Expr *done = expr_simplify(c, expr_mul(c, full, i64(c, max)));
+    RowPlan plan = {.main = {i64(c, 0), full, max, false, false}};
     plan.left = expr_simplify(c, expr_sub(c, m, done));
-    for (uint32_t i = 0; i < n; i++)
-      plan.rest[i] = (RowSegment){done, i64(c, 1), heights[i], true, false};
+    for (uint32_t h = max - 1, lower; h > 0; h = lower) {
+      lower = h <= 2 ? 0 : w || h > EXACT_ROWS + 1 ? h - 2 : h - 1;
+      if (plan.nrest == MAX_REST) bug("more heights of tiles than a plan holds");
+      plan.rest[plan.nrest++] = (RowSegment){done, i64(c, 1), h, lower + 1 < h, false};
+    }
     uint32_t nv = w ? w->nv : tile_vectors(kn, &plan.main, 1, &cost);
     gemm_rows(kn, &plan, nv, parallel, &many);
   }

@@ -90,7 +90,7 @@ typedef struct {
 } RowSegment;
 
 /* All rows of a kernel: the blocks of `main`, and in the last of them what is left. */
-#define MAX_REST 8
+#define MAX_REST 9
 typedef struct {
   RowSegment main;
   RowSegment rest[MAX_REST];
