@@ -88,12 +88,16 @@ uint32_t axes_collapse_reduction(Emit *em, const Stage *st, Axis *inner, uint32_
 
 /* ---- choice of the vector axis ---- */
 
+#define SCATTERED 6  /* points against an access that isn't contiguous */
+#define PER_GATHER 8 /* operations that make up for one */
+
 typedef struct {
   Emit *em;
   const Stage *st;
   const Var *v;
   int32_t score;
-  bool unit_other; /* some load that strides over v is contiguous in `other` */
+  uint32_t scattered; /* accesses that aren't linear in v */
+  bool unit_other;    /* some load that strides over v is contiguous in `other` */
   const Var *other;
 } Score;
 
@@ -125,7 +129,9 @@ static void score_access(Score *sc, const Buffer *b, const Expr *const *idx) {
     sc->score += sc->st->naxes > 1 && only_along(sc->st, d, sc->v) ? 1 : 4;
     return;
   }
-  sc->score -= is_shuffled(c, d, k, sc->v) ? 1 : 6;
+  bool shuffled = is_shuffled(c, d, k, sc->v);
+  sc->score -= shuffled ? 1 : SCATTERED;
+  if (!k && !shuffled) sc->scattered++;
   if (sc->other) {
     const Dim *o = stride_of(sc->em->lc, sc->st, d, sc->other);
     if (o && dim_is_const(o, &v) && v == 1) sc->unit_other = true;
@@ -135,12 +141,26 @@ static void score_load(const Expr *load, void *ctx) {
   score_access(ctx, load->buf, load->arg);
 }
 
+static bool count_operation(const Expr *e, void *ctx) {
+  uint32_t *n = ctx;
+  *n += e->n && e->kind != EXPR_LOAD;
+  return true;
+}
+
+/* Whether so much is computed per access that lanes gain though they gather. */
+static bool computes_much(const Score *sc) {
+  uint32_t n = 0;
+  if (sc->scattered) expr_walk(sc->st->value, count_operation, &n);
+  return n >= PER_GATHER * sc->scattered;
+}
+
 /* How well st vectorises over v: contiguous accesses count for, strided ones against. */
 int32_t axes_score(Emit *em, const Stage *st, const Axis *ax) {
   Score sc = {.em = em, .st = st, .v = ax->var};
   expr_loads(st->value, score_load, &sc);
   const Temp *t = map_getp(&em->temps, st->out);
   if (t->in_memory || t->inner) score_access(&sc, st->out, st->oidx);
+  if (computes_much(&sc)) sc.score += (SCATTERED - 1) * (int32_t)sc.scattered;
   int64_t e;
   if (expr_const_int(em->c, ax->extent, &e)) {
     if (e < 2) return -1000;
