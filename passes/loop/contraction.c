@@ -730,8 +730,10 @@ bool contraction_emit(Sched *s, Group *g, const Stage *before, StmtVec *out) {
   Emit em;
   Contraction con = {0};
   Padding padding;
+  Group parts;
   for (uint32_t i = 0; i < g->n; i++)
     if (!vec_possible(g->stages[i]->value)) return false;
+  if (unmerge_axes(s, g, &parts)) g = &parts;
   bool bare = before && without_padding(s, g, before, &padding, &em, &con);
   if (bare) {
     g = &padding.group;

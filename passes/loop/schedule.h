@@ -129,6 +129,11 @@ bool stage_is_window(Sched *s, const Stage *st);
  * nothing was emitted. */
 bool contraction_emit(Sched *s, Group *g, const Stage *before, StmtVec *out);
 
+/* ---- unmerge.c ---- */
+/* Gives a copy of g with an axis of its first stage, a contraction, as two: one of which a factor
+ * has the quotient only, such as v // 32. false: there is none. */
+bool unmerge_axes(Sched *s, const Group *g, Group *out);
+
 /* ---- chain.c ---- */
 /* When item *i starts a chain of contractions with work on rows between them: all of it in blocks
  * of rows, and *i moves on. */
