@@ -7,6 +7,7 @@
 #include "passes/loop/emit.h"
 
 #define ROW_BYTES (56 * 1024)
+#define NEAR_ROW (12 * 1024) /* longer ones take room that the rows read and written need in L1 */
 
 /* ---- setup ---- */
 
@@ -113,15 +114,16 @@ void emit_rows(Emit *em, uint32_t lanes, StmtVec *out) {
     t->row = NULL;
     if (!t->inner || group_is_read_after(em->s, em->g, t->buf) || !em->s->simple) continue;
     int64_t n = (int64_t)(lanes * dtype_bytes(t->buf->dtype)), e;
+    int64_t most = t->alias ? NEAR_ROW : ROW_BYTES;
     bool ok = true;
     for (uint32_t d = 0; ok && d < t->buf->ndim; d++) {
       int32_t ax = t->writer->oaxis[d];
       if (ax < 0)
         ok = expr_is_int(t->writer->oidx[d], 0) && expr_is_int(t->buf->shape[d], 1);
       else if (!not_in_row(em->g, &t->writer->axes[ax])) {
-        ok = expr_const_int(em->c, t->buf->shape[d], &e) && e <= ROW_BYTES;
+        ok = expr_const_int(em->c, t->buf->shape[d], &e) && e <= most;
         if (ok) n *= e;
-        if (n > ROW_BYTES) ok = false;
+        if (n > most) ok = false;
       }
     }
     t->in_memory = !ok;
@@ -170,7 +172,7 @@ static Temp *temp_of(Emit *em, const Stage *st) {
   return map_getp(&em->temps, st->out);
 }
 
-/* A temporary too large for a row buffer lives in the memory of the result that is computed from it
+/* A temporary of which a row is long lives in the memory of the result that is computed from it
  * element by element, last of all its readers (the exponentials of a softmax). */
 void emit_borrow(Emit *em) {
   Group *g = em->g;
