@@ -4,7 +4,8 @@
  * then log2(T) rounds of two-vector shuffles turn them into T vectors along v, which are stored.
  *
  * Round d exchanges, for each pair of rows (i, i + d), the lanes whose bit d differs from the
- * row's. What is left at the edges is gathered.
+ * row's. What is left at the edges is gathered; where only the run tells the extents, the last
+ * tiles end with the axes and overlap those before them.
  */
 #include "passes/loop/emit.h"
 
@@ -59,14 +60,29 @@ static Stmt *loop_over(Emit *em, Span sp, Var *v, const Expr *extent, const Stmt
   return body->n ? loop_of(em->lc, sp, v, extent, FOR_SERIAL, seq_of(em->a, body)) : NULL;
 }
 
+/* Where tile number `block` of the axis begins. */
+static const Expr *tile_begin(Emit *em, const Stage *st, const Axis *ax, const Var *block,
+                              uint32_t n, bool overlap, StmtVec *out) {
+  Context *c = em->c;
+  const Expr *begin = expr_mul(c, block->expr, i64(c, n));
+  if (!overlap) return begin;
+  Var *at = loop_var(c, ax->var->name);
+  const Expr *last = expr_simplify(c, expr_sub(c, ax->extent, i64(c, n)));
+  vec_push(em->tmp, out, stmt_let(em->a, st->span, at, expr_min(c, begin, last)));
+  return at->expr;
+}
+
+/* nv x nu tiles of n x n; overlap: they reach the ends of the axes, the last ones beginning early.
+ */
 static void tiles(Emit *em, const Stage *st, const Axis *v, const Axis *u, uint32_t n,
-                  const Expr *nv, const Expr *nu, StmtVec *out) {
+                  const Expr *nv, const Expr *nu, bool overlap, StmtVec *out) {
   Context *c = em->c;
   Span sp = st->span;
   Var *vb = loop_var(c, v->var->name), *ub = loop_var(c, u->var->name);
-  const Expr *rows[64], *size = i64(c, n);
-  const Expr *v0 = expr_mul(c, vb->expr, size), *u0 = expr_mul(c, ub->expr, size);
-  StmtVec body = {0};
+  const Expr *rows[64];
+  StmtVec body = {0}, one = {0};
+  const Expr *u0 = tile_begin(em, st, u, ub, n, overlap, &one);
+  const Expr *v0 = tile_begin(em, st, v, vb, n, overlap, &body);
   emit_bind(em, u->var, u->var->expr);
   Lanes along = {u->var, u0, n, NULL};
   for (uint32_t r = 0; r < n; r++) {
@@ -84,7 +100,6 @@ static void tiles(Emit *em, const Stage *st, const Axis *v, const Axis *u, uint3
     emit_result(em, st, &across, rows[r], &body);
   }
   Stmt *loop = loop_over(em, sp, vb, nv, &body);
-  StmtVec one = {0};
   if (loop) vec_push(em->tmp, &one, loop);
   loop = loop_over(em, sp, ub, nu, &one);
   if (loop) vec_push(em->tmp, out, loop);
@@ -96,8 +111,7 @@ bool transpose_emit(Emit *em, const Axis *v, const Axis *u, StmtVec *out) {
   Span sp = st->span;
   uint32_t n = variant_lanes(em->s->v, st->out->dtype);
   if (n > 16) n = 16;
-  if (em->g->n != 1 || st->red != RED_NONE || n < 4 || st->out->dtype.bits < 8)
-    return false;
+  if (em->g->n != 1 || st->red != RED_NONE || n < 4 || st->out->dtype.bits < 8) return false;
   Check k = {em, st, u->var, true};
   expr_loads(st->value, check_load, &k);
   bool lazy = false;
@@ -111,7 +125,14 @@ bool transpose_emit(Emit *em, const Axis *v, const Axis *u, StmtVec *out) {
   const Expr *nu = expr_simplify(c, expr_floordiv(c, u->extent, size));
   const Expr *vdone = expr_simplify(c, expr_mul(c, nv, size));
   const Expr *udone = expr_simplify(c, expr_mul(c, nu, size));
-  tiles(em, st, v, u, n, nv, nu, out);
+  StmtVec edges = {0}, *all = out;
+  int64_t vn, un;
+  bool known = expr_const_int(c, v->extent, &vn) && expr_const_int(c, u->extent, &un);
+  bool overlap = !known && emit_repeats(em, &st, 1);
+  if (overlap) /* the edges below are for axes shorter than a tile */
+    out = &edges;
+  else
+    tiles(em, st, v, u, n, nv, nu, false, out);
   /* the last columns: vectors along v */
   const Expr *urest = expr_simplify(c, expr_sub(c, u->extent, udone));
   if (!expr_is_int(urest, 0)) {
@@ -145,6 +166,14 @@ bool transpose_emit(Emit *em, const Axis *v, const Axis *u, StmtVec *out) {
     if (loop) vec_push(em->tmp, &row, loop);
     loop = loop_over(em, sp, vr, vrest, &row);
     if (loop) vec_push(em->tmp, out, loop);
+  }
+  if (overlap) {
+    StmtVec whole = {0};
+    const Expr *least = expr_min(c, v->extent, u->extent);
+    const Expr *fits = expr_binary(c, EXPR_GE, expr_simplify(c, least), size);
+    tiles(em, st, v, u, n, expr_ceildiv(c, v->extent, n), expr_ceildiv(c, u->extent, n), true,
+          &whole);
+    vec_push(em->tmp, all, stmt_if(em->a, sp, fits, seq_of(em->a, &whole), seq_of(em->a, &edges)));
   }
   return true;
 }
