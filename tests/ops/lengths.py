@@ -13,7 +13,7 @@ import numpy as np
 
 LEVELS = ("x86-64-v2", "x86-64-v3", "native")
 LENGTHS = (*range(40), 63, 64, 65, 79, 80, 127, 128, 129, 255, 256, 257, 300)
-ROWS = 3
+ROWS = (3, 21)
 HEAD = "from tvm.script import ir as I, relax as R, tir as T\n"
 
 
@@ -87,6 +87,8 @@ CASES = [
      lambda x: x.max(1, initial=-np.inf), 0),
     ("min", "R.min(x0, axis=[1])", "float64", (MATRIX,), with_nan, EACH, lambda x: x.min(1, initial=np.inf), 0),
     ("max, int8", "R.max(x0, axis=[1])", "int8", (MATRIX,), normal, EACH, lambda x: x.max(1, initial=-128), 0),
+    ("transposed", "R.permute_dims(x0, [1, 0])", "float32", (MATRIX,), normal, lambda m, n: (n, m), lambda x: x.T, 0),
+    ("transposed, int8", "R.permute_dims(x0, [1, 0])", "int8", (MATRIX,), normal, lambda m, n: (n, m), lambda x: x.T, 0),
     ("in place", IN_PLACE, "float32", (MATRIX,), normal, None, lambda x: x * np.float32(2) + np.float32(1), 1e-6),
     ("two steps", SHIFTED, "float32", (MATRIX,), normal, WHOLE, lambda x: (x + np.float32(1)) ** 2, 1e-6),
 ]
@@ -104,16 +106,16 @@ def outside(memory):
     return np.concatenate([memory[:256], memory[-256:]])
 
 
-def fault(function, case, n):
+def fault(function, case, m, n):
     name, _, dtype, dims, fill, shape, want, tolerance = case
     rng = np.random.default_rng(n)
-    inputs = [fill(rng, (ROWS, n) if d == MATRIX else (n,), dtype) for d in dims]
+    inputs = [fill(rng, (m, n) if d == MATRIX else (n,), dtype) for d in dims]
     expected = want(*inputs)
     buffers = [guarded(x) for x in inputs]
     if shape:
-        buffers.append(guarded(np.zeros(shape(ROWS, n), dtype)))
+        buffers.append(guarded(np.zeros(shape(m, n), dtype)))
     pointers = [ctypes.c_void_p(view.ctypes.data) for _, view in buffers]
-    status = function(*pointers, ctypes.c_int64(ROWS), ctypes.c_int64(n))
+    status = function(*pointers, ctypes.c_int64(m), ctypes.c_int64(n))
     if status:
         return f"status {status}"
     if any((outside(memory) != 0xA5).any() for memory, _ in buffers):
@@ -138,11 +140,11 @@ def main():
                 subprocess.run([relaxc, f"{folder}/m.rx", f"-march={level}", "--prefix=m", "-shared", "-o", library],
                                check=True)
                 function = ctypes.CDLL(library).m_main
-                for n in LENGTHS:
-                    why = fault(function, case, n)
+                for m, n in ((m, n) for m in ROWS for n in LENGTHS):
+                    why = fault(function, case, m, n)
                     if why:
                         bad += 1
-                        print(f"{case[0]}, {level}, length {n}: {why}")
+                        print(f"{case[0]}, {level}, {m} rows of {n}: {why}")
     print(f"{len(CASES)} programs, {len(LENGTHS)} lengths, {len(LEVELS)} instruction sets: {bad} wrong")
     sys.exit(bad != 0)
 
