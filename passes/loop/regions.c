@@ -13,9 +13,8 @@
 #include "passes/loop/schedule.h"
 
 #define MAX_CUTS 15
-#define MAX_REGIONS 16 /* of one group, over all axes */
-#define MIN_RUN 64     /* elements of a region of the contiguous axis that is worth it alone */
-#define REGION_COST 2  /* loops of a region's own, in vectors */
+#define MIN_RUN 64    /* elements of a region of the contiguous axis that is worth it alone */
+#define REGION_COST 2 /* loops of a region's own, in vectors */
 
 /* What makes a comparison true: v < at, or v >= at. The smaller and the greater of two positions in
  * an index count as comparisons, which are true when it is the second one. */
@@ -162,7 +161,8 @@ static bool is_contiguous(const Scan *k) {
   return !t.gaps;
 }
 
-/* Under masks each vector of the axis reads for all regions; a region of its own has a tail, too. */
+/* Under masks each vector of the axis reads for all regions; a region of its own has a tail, too.
+ */
 static bool is_worth_it(const Scan *k, const Cuts *cuts) {
   int64_t from, to, vectors = 0, lanes = variant_lanes(k->s->v, DT_F32);
   if (!is_contiguous(k)) return true;

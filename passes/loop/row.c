@@ -192,7 +192,7 @@ static bool sums_columns(Emit *em, const Group *g) {
 }
 
 void group_emit(Sched *s, Group *g, StmtVec *out) {
-  if (regions_emit(s, g, out) || stretches_emit(s, g, out)) return;
+  if (regions_emit(s, g, out) || unswitch_emit(s, g, out) || stretches_emit(s, g, out)) return;
   Emit em;
   emit_init(&em, s, g);
   Context *c = s->c;

@@ -6,6 +6,7 @@
 #include "passes/loop/loop.h"
 
 #define MAX_AXES 32
+#define MAX_REGIONS 16 /* copies of one group's loops (regions.c, unswitch.c) */
 
 typedef struct {
   Var *var; /* int64, of this stage only */
@@ -113,6 +114,12 @@ void stage_emit(Sched *s, Stage *st, StmtVec *out);
 /* Splits an outer loop of g where conditions on its variable turn, and emits the parts. false:
  * there is nothing to split, nothing was emitted. */
 bool regions_emit(Sched *s, const Group *g, StmtVec *out);
+
+/* ---- unswitch.c ---- */
+/* Puts a condition that decides about the innermost loop's accesses, and is the same in all
+ * iterations, in front of the loops of g, and emits them for both its values. false: there is none,
+ * nothing was emitted. */
+bool unswitch_emit(Sched *s, const Group *g, StmtVec *out);
 
 /* ---- stretches.c ---- */
 /* Splits the innermost loop of g where it goes through stretches of one length, and emits that.
