@@ -20,6 +20,7 @@
 #define NEAR_BYTES (1 << 20)
 #define COMMON_ROWS 4    /* rows that share a vector of columns which the other operand has, too, */
 #define COMMON_COLUMNS 8 /* and columns that are worth it */
+#define LINE_ROWS 6      /* a tile of fewer isn't short of loads */
 #define FEW_ROWS 576     /* more pay for packing in any case */
 #define FILL_ROWS 24     /* of two tiles: the second gains from what the first copies */
 #define COLLIDE_BYTES 2048 /* rows that are multiples of it apart have one place in a cache */
@@ -411,7 +412,7 @@ static int64_t step_cost(int64_t chains, uint32_t rows, uint32_t nv, int64_t cou
 static int64_t chains_needed(const Kernel *kn, uint32_t rows) {
   const Contraction *con = kn->con;
   int64_t n, k, chains = kn->em->s->v->fma_chains;
-  bool far = expr_const_int(kn->em->c, con->n.extent, &n) &&
+  bool far = expr_const_int(kn->em->c, contraction_columns(kn->em->c, con), &n) &&
              expr_const_int(kn->em->c, con->ktotal, &k) &&
              n > FAR_BYTES / (int64_t)dtype_bytes(con->d) / (k > 0 ? k : 1);
   return rows == 1 && far ? chains / 2 : chains;
@@ -426,7 +427,8 @@ static uint32_t tile_vectors(const Kernel *kn, const RowSegment *segs, uint32_t 
   const Variant *v = kn->em->s->v;
   int64_t columns, count = 240; /* unknown: many, no rest */
   uint32_t best = 1;
-  if (expr_const_int(c, con->n.extent, &columns)) count = (columns + con->lanes - 1) / con->lanes;
+  if (expr_const_int(c, contraction_columns(c, con), &columns))
+    count = (columns + con->lanes - 1) / con->lanes;
   *least = INT64_MAX;
   for (uint32_t i = 0; i < sizeof order; i++) {
     uint32_t nv = order[i] ? order[i] : tall_vectors(kn);
@@ -686,6 +688,32 @@ static Buffer *common_panels(const Kernel *kn) {
   return panels;
 }
 
+/* Rows of C that are short of a vector: several of them, along another axis that A hasn't, make a
+ * tile as wide as others (images of 14 x 14 and 7 x 7 elements). Only where each step of k reads
+ * other columns: else n and that axis would be one. */
+static void take_lines(Sched *s, const Emit *em, Contraction *con) {
+  Context *c = s->c;
+  int64_t n, m, size, best = 1;
+  if (con->b_rows || con->a_columns || con->nk < 2 || !con->b_unit || !con->m.var ||
+      !em->use_mask || !expr_const_int(c, con->n.extent, &n) || n > con->lanes ||
+      n * 4 < con->lanes || (expr_const_int(c, con->m.extent, &m) && m < LINE_ROWS))
+    return;
+  const Expr *load = factor_load(con->a);
+  const Dim *off = flat_offset(s->lc, load->buf, load->arg);
+  uint32_t at = con->nouter;
+  for (uint32_t i = 0; i < con->nouter; i++) {
+    if (dim_uses_var(off, con->outer[i].var) || !expr_const_int(c, con->outer[i].extent, &size) ||
+        size <= best)
+      continue;
+    best = size;
+    at = i;
+  }
+  if (at == con->nouter) return;
+  con->lines = con->outer[at];
+  con->nouter--;
+  memmove(&con->outer[at], &con->outer[at + 1], (con->nouter - at) * sizeof con->outer[0]);
+}
+
 /* p->group: g reading what `before` pads without the padding, with em and con for it. False when
  * that has to stay. */
 static bool without_padding(Sched *s, const Group *g, const Stage *before, Padding *p, Emit *em,
@@ -746,14 +774,16 @@ bool contraction_emit(Sched *s, Group *g, const Stage *before, StmtVec *out) {
     if (!before) {
       emit_collapse(&em);
       con = (Contraction){0};
-      find_form(s, g, &con);
+      if (!find_form(s, g, &con) && con.st && !results_turned(s, &em, &con))
+        take_lines(s, &em, &con);
     }
   }
   if (!con.st) return false;
   Buffer *ready = map_getp(&s->lc->packed, factor_load(con.b)->buf);
   int64_t m = 1, n = -1, k = -1;
   bool m_known = !con.m.var || expr_const_int(c, con.m.extent, &m);
-  bool n_known = expr_const_int(c, con.n.extent, &n), k_known = expr_const_int(c, con.ktotal, &k);
+  bool n_known = expr_const_int(c, contraction_columns(c, &con), &n),
+       k_known = expr_const_int(c, con.ktotal, &k);
   int64_t elem = (int64_t)dtype_bytes(con.d);
   Kernel kn = {.em = &em, .con = &con};
   kn.src.width = s->lc->pc->target->panel_lanes * 32 / con.d.bits;

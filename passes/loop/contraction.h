@@ -64,6 +64,8 @@ typedef struct {
   Axis k[MAX_AXES];
   uint32_t nk;
   const Expr *ktotal;  /* product of the k extents */
+  Axis lines;          /* var != NULL: n is a vector at most, and vectors are this axis of B and C:
+                          column y * lanes + x is at lines = y, n = x */
   const Dim *b_stride; /* of n in B */
   bool b_unit;         /* it is 1 */
   Bound bounds[MAX_BOUNDS];
@@ -107,6 +109,12 @@ const Expr *factor_load(const Expr *e);
 /* swap: the columns are an axis of the other operand, along which C is strided (a convolution of
  * NCHW with its output channels in lanes). */
 bool contraction_find(Sched *s, const Group *g, bool swap, Contraction *con);
+
+/* How many columns are tiled. */
+static inline const Expr *contraction_columns(Context *c, const Contraction *con) {
+  if (!con->lines.var) return con->n.extent;
+  return expr_simplify(c, expr_mul(c, con->lines.extent, i64(c, con->lanes)));
+}
 
 /* ---- compact.c ---- */
 /* Copies the rows of A together where that makes one axis of them, and has the group read the copy.

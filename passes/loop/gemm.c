@@ -294,9 +294,9 @@ static uint32_t split_columns(const Kernel *kn, uint32_t nv, Columns *out) {
   const Contraction *con = kn->con;
   Context *c = kn->em->c;
   uint32_t width = nv * con->lanes;
-  const Expr *zero = i64(c, 0);
+  const Expr *zero = i64(c, 0), *extent = contraction_columns(c, con);
   int64_t n;
-  if (expr_const_int(c, con->n.extent, &n)) {
+  if (expr_const_int(c, extent, &n)) {
     int64_t whole = n / width, left = n % width;
     out[0] = (Columns){zero, i64(c, whole), nv, width, 0, false};
     uint32_t vectors = (uint32_t)((left + con->lanes - 1) / con->lanes);
@@ -309,12 +309,12 @@ static uint32_t split_columns(const Kernel *kn, uint32_t nv, Columns *out) {
     return left ? 2 : 1;
   }
   if (kn->em->s->v->has_mask) { /* one kernel for all columns: masks are free */
-    out[0] = (Columns){zero, expr_ceildiv(c, con->n.extent, width), nv, width, 0, true};
+    out[0] = (Columns){zero, expr_ceildiv(c, extent, width), nv, width, 0, true};
     return 1;
   }
-  const Expr *whole = expr_simplify(c, expr_floordiv(c, con->n.extent, i64(c, width)));
+  const Expr *whole = expr_simplify(c, expr_floordiv(c, extent, i64(c, width)));
   const Expr *done = expr_simplify(c, expr_mul(c, whole, i64(c, width)));
-  const Expr *left = expr_ceildiv(c, expr_sub(c, con->n.extent, done), con->lanes);
+  const Expr *left = expr_ceildiv(c, expr_sub(c, extent, done), con->lanes);
   out[0] = (Columns){zero, whole, nv, width, 0, false};
   out[1] = (Columns){done, left, 1, con->lanes, 0, true};
   return 2;

@@ -29,6 +29,15 @@ Lanes tile_lanes(const Tile *t, const Expr *j, bool whole) {
   Context *c = t->kn->em->c;
   Lanes ln = {con->n.var, NULL, con->lanes, NULL};
   ln.base = simp_add(c, t->col, expr_mul(c, j, i64(c, con->lanes)));
+  if (con->lines.var) { /* its line, from the first column on */
+    const Expr *line = expr_floordiv(c, ln.base, i64(c, con->lanes));
+    emit_bind(t->kn->em, con->lines.var, expr_simplify(c, line));
+    ln.base = i64(c, 0);
+    int64_t n;
+    if (expr_const_int(c, con->n.extent, &n) && n < con->lanes)
+      ln.mask = lane_mask(c, ln.base, con->n.extent, con->lanes);
+    return ln;
+  }
   if (t->masked && !whole) ln.mask = lane_mask(c, ln.base, con->n.extent, con->lanes);
   return ln;
 }
