@@ -537,11 +537,12 @@ static void symbolic_rows(Kernel *kn, bool few, bool parallel, StmtVec *out) {
   Span sp = kn->con->st->span;
   const Windows *w = kn->con->windows;
   uint32_t max = w ? w->height : tile_rows(kn->con, kn->em->s->v, tall_vectors(kn));
-  int64_t cost;
+  int64_t cost, n;
   StmtVec many = {0};
-  if (few) { /* every tile guarded: less code, and rarely more than one */
-    uint32_t low_rows = max > 8 ? 4 : 2;
-    if (max > EXACT_ROWS) max = EXACT_ROWS;
+  uint32_t low_rows = max > 8 ? 4 : 2;
+  if (few && max > EXACT_ROWS) max = EXACT_ROWS;
+  if (few && !expr_const_int(c, kn->con->n.extent, &n)) {
+    /* every tile guarded: less code, and rarely more than one */
     StmtVec low = {0}, high = {0};
     RowPlan small = {
         .main = {i64(c, 0), expr_min(c, m, i64(c, 1)), low_rows, true, false}}; /* m: 0? */
