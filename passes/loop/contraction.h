@@ -184,6 +184,10 @@ const Expr *borders_rows(Emit *em, const Contraction *con, const Expr *row, uint
 void borders_columns(Emit *em, const Contraction *con, const Expr **first, const Expr **count,
                      StmtVec *out);
 
+/* ---- dots.c ---- */
+/* Whether dot products serve con best, which has many rows and few columns. */
+bool dots_suit_columns(Sched *s, const Contraction *con);
+
 /* ---- sink.c ---- */
 /* Whether only con's stage reads what `before` computes, so that it may move there. */
 bool sink_is_private(Sched *s, const Stage *before, const Stage *reader);

@@ -1,13 +1,22 @@
-/* Few rows times a transposed matrix: dot products in place.
+/* Products with few rows or columns as dot products.
  *
+ * Few rows times a transposed matrix, in place:
  * With k contiguous in both operands (y = x W^T) the tiled kernel must first copy W into panels,
  * which costs more than the whole product while there are few rows. Then the ordinary loops of a
  * reduction serve: k in lanes, W is read once, nothing is copied. Where the number of rows is
  * symbolic both forms are emitted behind a test.
+ *
+ * Many rows times a matrix of so few columns that they fill a small part of a vector: the columns
+ * are copied together first, then k is contiguous in both operands, too.
  */
 #include "passes/loop/contraction.h"
 
-enum { FEW_ROWS = 4, MIN_K = 64 };
+enum {
+  FEW_ROWS = 4,
+  MIN_K = 64,
+  COLUMNS = 2,   /* times as many lanes as columns */
+  MANY_ROWS = 16 /* that pay for copying the columns */
+};
 
 /* Emitting changes a group (axes collapse): a copy, to emit it twice. */
 typedef struct {
@@ -64,8 +73,59 @@ static void only_for_many(Sched *s, uint32_t first) {
   if (work.n) vec_push(s->tmp, p, stmt_if(s->a, work.at[0]->span, many, seq_of(s->a, &work), NULL));
 }
 
+static bool is_plain(const Contraction *con, const Expr *factor) {
+  return factor->kind == EXPR_LOAD && dtype_eq(factor->dtype, con->d);
+}
+
+bool dots_suit_columns(Sched *s, const Contraction *con) {
+  int64_t n, k, m, rows = 1;
+  if (con->nk != 1 || con->nouter || !con->m.var || con->b_rows || s->prologue ||
+      !dtype_is_float(con->d) || !is_plain(con, con->a) || !is_plain(con, con->b) ||
+      !expr_const_int(s->c, con->n.extent, &n) || !expr_const_int(s->c, con->ktotal, &k))
+    return false;
+  for (uint32_t i = 0; i <= con->nrows && rows < MANY_ROWS; i++)
+    rows *= expr_const_int(s->c, i ? con->rows[i - 1].extent : con->m.extent, &m) ? m : MANY_ROWS;
+  if (rows < MANY_ROWS) return false;
+  return n * COLUMNS <= (int64_t)con->lanes && k >= MIN_K * n && k >= 8 * (int64_t)con->lanes &&
+         is_unit(s, con, con->a) && !is_unit(s, con, con->b);
+}
+
+/* Copies the columns together and has the group read the copy. */
+static void copy_columns(Sched *s, Group *g, const Contraction *con, StmtVec *out) {
+  Context *c = s->c;
+  const Axis from[] = {con->n, con->k[0]};
+  const Expr **shape = ARENA_ARRAY(c->arena, const Expr *, 2), *at[2];
+  Stage *copy = ARENA_NEW(s->tmp, Stage);
+  Map vars;
+  map_init(&vars, s->tmp);
+  *copy = (Stage){.name = "columns", .span = con->st->span, .naxes = 2, .nspatial = 2};
+  copy->oidx = ARENA_ARRAY(s->tmp, const Expr *, 2);
+  copy->oaxis = ARENA_ARRAY(s->tmp, int32_t, 2);
+  copy->covers = true;
+  for (uint32_t i = 0; i < 2; i++) {
+    shape[i] = from[i].extent;
+    at[i] = from[i].var->expr;
+    copy->axes[i] = (Axis){loop_var(c, from[i].var->name), from[i].extent};
+    copy->oidx[i] = copy->axes[i].var->expr;
+    copy->oaxis[i] = (int32_t)i;
+    map_setp(&vars, from[i].var, (void *)copy->oidx[i]);
+  }
+  copy->out = buffer_create(c, "columns", con->d, shape, 2, "global");
+  copy->out->align = 64;
+  copy->value = subst_vars(c, &vars, con->b);
+  vec_push(s->tmp, &s->lc->decls, stmt_alloc(s->a, copy->span, copy->out));
+  stage_emit(s, copy, out);
+  g->stages[0]->value = expr_mul(c, con->a, expr_load(c, copy->out, at, 2));
+}
+
 bool dots_emit(Sched *s, Group *g, StmtVec *out) {
   Emit em;
+  Contraction con = {0};
+  if (!s->nested && contraction_find(s, g, false, &con) && dots_suit_columns(s, &con)) {
+    copy_columns(s, g, &con, out);
+    group_emit(s, g, out);
+    return true;
+  }
   Saved before = save(s, g);
   int64_t m;
   emit_init(&em, s, g);

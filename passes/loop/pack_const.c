@@ -120,7 +120,7 @@ static bool plan_packing(Sched *s, Group *g, const NodeVec *calls, Packing *p) {
   emit_collapse(&em);
   Contraction con, other;
   uint32_t param, other_param;
-  if (!contraction_find(s, g, false, &con)) return false;
+  if (!contraction_find(s, g, false, &con) || dots_suit_columns(s, &con)) return false;
   for (uint32_t i = 0; i < g->n; i++)
     if (!vec_possible(g->stages[i]->value)) return false;
   bool swapped = false;
