@@ -28,6 +28,7 @@ typedef struct LayoutCtx {
   AxisOrder *out;             /* of the result or of each of its fields */
   uint32_t nout;
   void *attrs; /* a copy, to be changed; NULL when the operator has none */
+  bool final;  /* the answer will be taken: functions may be made for it */
 } LayoutCtx;
 
 bool order_is_plain(const AxisOrder *o);

@@ -23,27 +23,30 @@
 #define CONVERSION 2000   /* cycles that a conversion costs at least */
 #define BYTES_PER_CYCLE 8 /* read and written by it */
 #define TURN_STEPS 16     /* steps of a sum that turning a tile costs */
-#define PLAIN 0.95        /* share of the peak: images in lanes or tiles turned */
+#define PLAIN 0.97        /* share of the peak: images in lanes or tiles turned */
 #define EVERY_SECOND 0.85 /* columns of the image two apart, on top of that */
 #define TO_PLAIN 0.93     /* from channels last */
-#define TO_LAST 0.97      /* the other way */
+#define TO_LAST 0.975     /* the other way */
 #define LAST 0.98         /* channels last all through */
 #define ONE_VECTOR 0.87   /* a single vector of columns, on top of that */
-#define DEPTHWISE_PLAIN 0.65
-#define DEPTHWISE_LAST 0.62
+#define DEPTHWISE_PLAIN 0.75
+#define DEPTHWISE_LAST 0.7
+#define DEPTHWISE_WIDE 0.45 /* the same where the rows of a window leave the nearest cache */
+#define NEAR_BYTES (16 * 1024)
+#define PANEL_BYTES 128 /* of an element of the image: the channels of a tile */
 
 typedef enum {
-  BORDER,   /* takes and gives what the program says */
-  TAKES,    /* takes both, gives what the program says */
-  FOLLOWS,  /* one layout for operands and result */
-  CONVOLVES /* any two */
+  BORDER,  /* takes and gives what the program says */
+  TAKES,   /* takes both, gives what the program says */
+  FOLLOWS, /* one layout for operands and result */
 } Role;
 
 typedef struct {
-  int64_t n, c;          /* of the data */
-  int64_t o, oh, ow;     /* of the result */
-  int64_t k;             /* steps of a sum */
-  int64_t kernel, apart; /* columns of the kernel and their distance in steps of the result */
+  int64_t n, c, w;      /* of the data */
+  int64_t o, oh, ow;    /* of the result */
+  int64_t k;            /* steps of a sum */
+  int64_t rows, kernel; /* rows and elements of a window */
+  int64_t apart;        /* columns between a window and the next */
   bool depthwise;
 } Shape;
 
@@ -103,8 +106,11 @@ static void convolution_costs(const Choice *x, const Shape *s, double in, double
   double channels = lanes_used(s->o, x->lanes) * (s->o <= x->lanes ? ONE_VECTOR : 1);
   double image = lanes_used(s->kernel == 1 && s->apart == 1 ? s->oh * s->ow : s->ow, x->lanes);
   if (s->depthwise) {
+    if (s->apart > 1) image *= EVERY_SECOND;
     cost[0][0] = work / (DEPTHWISE_PLAIN * image);
-    cost[1][1] = work / (DEPTHWISE_LAST * lanes_used(s->o, x->lanes));
+    bool near = s->rows * s->w * PANEL_BYTES <= NEAR_BYTES;
+    double last = (near ? DEPTHWISE_LAST : DEPTHWISE_WIDE) * lanes_used(s->o, x->lanes);
+    cost[1][1] = work / last;
     cost[0][1] = min_cost(cost[0][0] + out, in + cost[1][1]);
     cost[1][0] = min_cost(in + cost[0][0], cost[1][1] + out);
     return;
@@ -139,10 +145,12 @@ static bool read_shape(const Choice *x, const Node *n, Shape *s) {
     return false;
   *s = (Shape){.n = dim_of(c, data, 0),
                .c = dim_of(c, data, 1),
+               .w = dim_of(c, data, 3),
                .o = dim_of(c, w, 0),
                .oh = dim_of(c, n->sinfo, 2),
                .ow = dim_of(c, n->sinfo, 3),
                .k = dim_of(c, w, 1) * dim_of(c, w, 2) * dim_of(c, w, 3),
+               .rows = dim_of(c, w, 2),
                .kernel = dim_of(c, w, 2) * dim_of(c, w, 3),
                .apart = a->strides.n ? a->strides.at[a->strides.n - 1] : 1,
                .depthwise = a->groups > 1};

@@ -250,6 +250,7 @@ static bool ask(Convert *x, Node *n, LayoutCtx *lc) {
   lc->desired = own ? own->at : text;
   lc->ndesired = own ? 3 : wish ? wish->n : 0;
   lc->nout = field_count(n->sinfo);
+  lc->final = true;
   lc->attrs = n->attrs ? arena_dup(lc->arena, n->attrs, op->attrs_size) : NULL;
   if (!op->layout(lc, n) || !orders_fit(n->sinfo, lc->out, false)) return false;
   for (uint32_t i = 0; i < n->nin; i++)
