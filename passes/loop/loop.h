@@ -3,9 +3,11 @@
  * A prim_func becomes a list of items in program order: stages (one store over a box of axes,
  * perhaps with a reduction) and nests that are kept as written. Stages are inlined into each other
  * (inline.c), long sums cut into parts (split.c); stages are merged into groups that share outer
- * loops (group.c) and emitted as loops with vector expressions (emit.c) or as register-tiled
- * contractions (contraction.c, gemm.c, tile.c). What is no stage goes through lower_block.c, which
- * is right for everything.
+ * loops (group.c). A group's loops are split where conditions turn, repeat or are the same for all
+ * (regions.c, stretches.c, unswitch.c) and emitted with vector expressions (row.c, emit.c) or as
+ * register-tiled contractions (contraction.c, gemm.c, tile.c). What is no stage goes through
+ * lower_block.c, which is right for everything; its innermost loops get lanes where their iterations
+ * are independent (dependence.c).
  */
 #ifndef RELAXC_PASSES_LOOP_H
 #define RELAXC_PASSES_LOOP_H
