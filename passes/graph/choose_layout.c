@@ -33,6 +33,7 @@
 #define DEPTHWISE_LAST 0.7
 #define DEPTHWISE_WIDE 0.45 /* the same where the rows of a window leave the nearest cache */
 #define NEAR_BYTES (16 * 1024)
+#define FULL_LANES 16   /* a line of memory */
 #define PANEL_BYTES 128 /* of an element of the image: the channels of a tile */
 
 typedef enum {
@@ -109,6 +110,7 @@ static void convolution_costs(const Choice *x, const Shape *s, double in, double
     if (s->apart > 1) image *= EVERY_SECOND;
     cost[0][0] = work / (DEPTHWISE_PLAIN * image);
     bool near = s->rows * s->w * PANEL_BYTES <= NEAR_BYTES;
+    if (x->lanes < FULL_LANES) near = false;
     double last = (near ? DEPTHWISE_LAST : DEPTHWISE_WIDE) * lanes_used(s->o, x->lanes);
     cost[1][1] = work / last;
     cost[0][1] = min_cost(cost[0][0] + out, in + cost[1][1]);
