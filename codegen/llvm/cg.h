@@ -134,6 +134,12 @@ typedef struct LoopCtx {
   uint32_t nheap; /* allocations open when it began */
 } LoopCtx;
 
+/* A value that an outlined loop gets through its context, and where it starts there. */
+typedef struct {
+  LLVMValueRef value;
+  uint32_t slot;
+} Captured;
+
 typedef struct Fn {
   Cg *cg;
   Context *c;
@@ -147,7 +153,8 @@ typedef struct Fn {
   struct Fn *parent;          /* of an outlined loop */
   LLVMValueRef ctx;           /* its context argument */
   LLVMValueRef list;          /* of buffers' addresses, or NULL */
-  VEC(LLVMValueRef) captured; /* values of the parent, in the order of their slots */
+  VEC(Captured) captured;     /* values of the parent that the context holds */
+  uint32_t nslots;            /* of 8 bytes each, that the context has */
   VEC(Scope *) scopes;
   uint32_t level;          /* where code goes now: scopes.n - 1, or lower while hoisting */
   LLVMBasicBlockRef block; /* insertion block of the innermost scope while hoisting */

@@ -28,10 +28,15 @@ void fn_bind(Fn *fn, const Var *v, Binding b) {
 static LLVMValueRef capture(Fn *fn, LLVMValueRef outer) {
   if (LLVMIsConstant(outer)) return outer;
   Cg *cg = fn->cg;
-  uint32_t slot = fn->captured.n;
-  for (uint32_t i = 0; i < fn->captured.n; i++)
-    if (fn->captured.at[i] == outer) slot = i;
-  if (slot == fn->captured.n) vec_push(fn->arena, &fn->captured, outer);
+  uint32_t slot = fn->nslots;
+  vec_each(Captured, k, &fn->captured) if (k->value == outer) slot = k->slot;
+  if (slot == fn->nslots) {
+    Captured k = {outer, slot};
+    vec_push(fn->arena, &fn->captured, k);
+    unsigned long long bytes =
+        LLVMStoreSizeOfType(LLVMGetModuleDataLayout(cg->mod), LLVMTypeOf(outer));
+    fn->nslots += (uint32_t)((bytes + 7) / 8);
+  }
   LLVMBasicBlockRef back = LLVMGetInsertBlock(fn->b);
   bool hoisting = fn->level + 1 < fn->scopes.n;
   LLVMPositionBuilderBefore(fn->b, fn->entry_end);

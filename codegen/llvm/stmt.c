@@ -381,11 +381,11 @@ static void parallel_loop(Fn *fn, const Stmt *s) {
 
   LLVMValueRef ctx = LLVMConstNull(cg->ptr);
   if (in.captured.n) {
-    ctx = fn_alloca(fn, cg->i64, in.captured.n, 8);
-    for (uint32_t i = 0; i < in.captured.n; i++) {
-      LLVMValueRef off = cg_i64(cg, 8 * (int64_t)i);
+    ctx = fn_alloca(fn, cg->i64, in.nslots, 8);
+    vec_each(Captured, k, &in.captured) {
+      LLVMValueRef off = cg_i64(cg, 8 * (int64_t)k->slot);
       LLVMValueRef p = LLVMBuildInBoundsGEP2(fn->b, cg->i8, ctx, &off, 1, "");
-      LLVMSetAlignment(LLVMBuildStore(fn->b, in.captured.at[i], p), 8);
+      LLVMSetAlignment(LLVMBuildStore(fn->b, k->value, p), 8);
     }
   }
   int64_t grain = attr_get_int(s->loop.annotations, "relaxc.grain", 1);
