@@ -150,11 +150,11 @@ typedef struct Fn {
   LLVMBuilderRef b;
   LLVMBasicBlockRef entry; /* holds allocas; ends in a jump */
   LLVMValueRef entry_end;
-  struct Fn *parent;          /* of an outlined loop */
-  LLVMValueRef ctx;           /* its context argument */
-  LLVMValueRef list;          /* of buffers' addresses, or NULL */
-  VEC(Captured) captured;     /* values of the parent that the context holds */
-  uint32_t nslots;            /* of 8 bytes each, that the context has */
+  struct Fn *parent;      /* of an outlined loop */
+  LLVMValueRef ctx;       /* its context argument */
+  LLVMValueRef list;      /* of buffers' addresses, or NULL */
+  VEC(Captured) captured; /* values of the parent that the context holds */
+  uint32_t nslots;        /* of 8 bytes each, that the context has */
   VEC(Scope *) scopes;
   uint32_t level;          /* where code goes now: scopes.n - 1, or lower while hoisting */
   LLVMBasicBlockRef block; /* insertion block of the innermost scope while hoisting */

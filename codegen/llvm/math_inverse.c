@@ -24,7 +24,8 @@ static const double asin_p[] = {0.166667525, 0.0749529789, 0.0454703438, 0.02417
 
 /* t + t^3 p(t^2) */
 static Val odd_function(const Math *m, Val t, Val z, const double *p, unsigned n) {
-  return mfma(m, mmul(m, z, t), mpoly(m, z, p, n), t);
+  Val r = mpoly(m, z, p, n);
+  return mfma(m, mmul(m, z, t), r, t);
 }
 
 static Val atan_poly(const Math *m, Val t) {
@@ -33,12 +34,13 @@ static Val atan_poly(const Math *m, Val t) {
 
 /* quarter turns * pi/2 - r */
 static Val turn_back(const Math *m, double quarters, Val r) {
-  return madd(m, msub(m, mk(m, quarters * HALF_PI), r), mk(m, quarters * HALF_PI_LO));
+  Val near = msub(m, mk(m, quarters * HALF_PI), r);
+  return madd(m, near, mk(m, quarters * HALF_PI_LO));
 }
 
 static Val atan_full(const Math *m, Val x) {
   Val a = mabs(m, x), one = mk(m, 1), big = mcmp(m, LLVMRealOGT, a, one);
-  Val r = atan_poly(m, mdiv(m, msel(m, big, one, a), msel(m, big, a, one)));
+  Val low = msel(m, big, one, a), r = atan_poly(m, mdiv(m, low, msel(m, big, a, one)));
   return mcopysign(m, msel(m, big, turn_back(m, 1, r), r), x);
 }
 
@@ -116,11 +118,13 @@ static Val hyperbolic(const Math *m, IntrinId id, Val x) {
     r = log_wide(&d, madd(&d, a, square_root(&d, mfma(&d, a, a, one))));
     return near_zero(m, &d, x, r, -1.0 / 6);
   case INTRIN_atanh:
-    r = log_wide(&d, mdiv(&d, madd(&d, one, a), msub(&d, one, a)));
+    r = madd(&d, one, a);
+    r = log_wide(&d, mdiv(&d, r, msub(&d, one, a)));
     return near_zero(m, &d, x, mmul(&d, r, mk(&d, 0.5)), 1.0 / 3);
   default: /* acosh: NaN below 1; x - 1 is exact */
     a = widened(&d, msel(m, mcmp(m, LLVMRealOGE, x, mk(m, 1)), x, mk(m, NAN)));
-    r = square_root(&d, mmul(&d, msub(&d, a, one), madd(&d, a, one)));
+    r = msub(&d, a, one);
+    r = square_root(&d, mmul(&d, r, madd(&d, a, one)));
     return LLVMBuildFPTrunc(m->b, log_wide(&d, madd(&d, a, r)), m->ft, "");
   }
 }
@@ -136,13 +140,15 @@ static Val fmod_fast(const Math *m, IntrinId id, Val const *args) {
   Val x = widened(&d, mabs(m, args[0])), y = widened(&d, mabs(m, args[1])), q = mdiv(&d, x, y);
   q = cg_intrinsic(m->cg, m->b, "llvm.trunc", &t, 1, &q, 1);
   Val r = msub(&d, x, mmul(&d, q, y));
-  r = msel(m, mcmp(m, LLVMRealOLT, r, mk(&d, 0)), madd(&d, r, y), r);
+  Val over = mcmp(m, LLVMRealOLT, r, mk(&d, 0));
+  r = msel(m, over, madd(&d, r, y), r);
   r = msel(m, mcmp(m, LLVMRealOEQ, y, mk(&d, INFINITY)), x, r);
   return mcopysign(m, LLVMBuildFPTrunc(m->b, r, m->ft, ""), args[0]);
 }
 
 static Val fmod_full(const Math *m, Val const *args) {
-  Val q = mdiv(m, mabs(m, args[0]), mabs(m, args[1]));
+  Val q = mabs(m, args[0]);
+  q = mdiv(m, q, mabs(m, args[1]));
   Val ok = mcmp(m, LLVMRealOLT, q, mk(m, 0x1p28));
   return math_unless_hard(m, ok, fmod_fast, INTRIN_fmod, "fmod", args, 2);
 }
