@@ -166,8 +166,8 @@ static LLVMValueRef saturate(Cg *cg, LLVMBuilderRef b, LLVMTypeRef it, bool sgn,
   LLVMValueRef hi = cg_splat(cg, b, LLVMConstReal(element, past), n);
   LLVMValueRef below = LLVMBuildFCmp(b, LLVMRealOLT, x, lo, "");
   LLVMValueRef above = LLVMBuildFCmp(b, LLVMRealOGE, x, hi, "");
-  LLVMValueRef in = LLVMBuildAnd(b, LLVMBuildFCmp(b, LLVMRealOGE, x, lo, ""),
-                                 LLVMBuildFCmp(b, LLVMRealOLT, x, hi, ""), "");
+  LLVMValueRef in = LLVMBuildFCmp(b, LLVMRealOGE, x, lo, "");
+  in = LLVMBuildAnd(b, in, LLVMBuildFCmp(b, LLVMRealOLT, x, hi, ""), "");
   x = LLVMBuildSelect(b, in, x, LLVMConstNull(ft), "");
   LLVMValueRef r = sgn ? LLVMBuildFPToSI(b, x, it, "") : LLVMBuildFPToUI(b, x, it, "");
   return LLVMBuildSelect(b, below, least, LLVMBuildSelect(b, above, most, r, ""), "");

@@ -54,7 +54,8 @@ static bool has_exp_table(const Math *m) {
 
 /* 2^k (1 + r p(r)); k: sixteenths, as many as the low bits of n say */
 static Val exp_from_table(const Math *m, Val k, Val n, Val r, const double p[3]) {
-  Val t = mlookup(m, exp2_16, n), q = mfma(m, mmul(m, t, r), mpoly(m, r, p, 3), t);
+  Val t = mlookup(m, exp2_16, n), q = mpoly(m, r, p, 3);
+  q = mfma(m, mmul(m, t, r), q, t);
   Val floor = LLVMBuildAShr(m->b, LLVMBuildShl(m->b, n, mi(m, 10), ""), mi(m, 14), "");
   return mscale(m, q, floor, k);
 }
