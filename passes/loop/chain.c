@@ -14,7 +14,7 @@
  * The idea is that of fused attention kernels (Rabe, Staats: Self-attention does not need O(n^2)
  * memory, 2021), here found from the loops.
  */
-#include "passes/loop/schedule.h"
+#include "passes/loop/weights.h"
 
 #define TILE_ROWS 12 /* of the tallest tile, or of two */
 #define MIN_ROWS 24
@@ -22,6 +22,7 @@
 #define FEW_BATCHES 4
 #define SAME_SETS 1024 /* rows so far apart share few sets of the first level of cache */
 #define LINE 64
+#define COLUMN_STEP 64 /* columns are left out in whole vectors, and in tiles of them */
 #define PARALLEL_WORK (1 << 19)
 
 typedef struct {
@@ -32,6 +33,8 @@ typedef struct {
   Axis row;
   Map slices; /* Buffer -> its slice */
   Map packed; /* of the prologue */
+  Weights weights;
+  const Dim *seen; /* the last column that a row sees, or NULL */
   /* while emitting: */
   Var *inner;         /* a row of the block */
   const Expr *count;  /* rows of this block */
@@ -139,12 +142,38 @@ static bool find_slices(Chain *ch) {
   return true;
 }
 
+/* Has the softmax between the contractions do less, if there is one. */
+static void use_weights(Chain *ch) {
+  Sched *s = ch->s;
+  const Item *items = s->items.at + ch->first;
+  uint32_t end = ch->n - 1;
+  int64_t columns;
+  while (!stage_is_contraction(s, items[end].stage)) end--;
+  Weights *w = &ch->weights;
+  if (!weights_find(items, ch->n, items[end].stage, w)) return;
+  const Expr *extent = w->end->axes[w->end->nspatial].extent;
+  if (!expr_const_int(s->c, extent, &columns) || columns > 2 * COLUMN_STEP)
+    ch->seen = weights_seen(s, items, ch->n, w);
+  Stage *last = weights_divide_last(s, w);
+  if (!last) return;
+  Item it = {last, NULL};
+  vec_push(s->tmp, &s->items, it);
+  Item *at = s->items.at + ch->first + end + 1;
+  memmove(at + 1, at, (size_t)(s->items.at + s->items.n - 1 - at) * sizeof it);
+  *at = it;
+  ch->n++;
+  map_setp(&ch->slices, w->norm->out, w->norm->out);
+  map_setp(&ch->slices, w->end->out, w->end->out);
+}
+
 static bool chain_find(Chain *ch) {
   Group all;
   map_init(&ch->slices, ch->s->tmp);
   map_init(&ch->vars, ch->s->tmp);
   map_init(&ch->packed, ch->s->tmp);
-  return collect(ch, &all) && choose_row(ch, &all) && find_slices(ch);
+  if (!collect(ch, &all) || !choose_row(ch, &all) || !find_slices(ch)) return false;
+  use_weights(ch);
+  return true;
 }
 
 /* ---- the size of a block ---- */
@@ -296,6 +325,36 @@ static void note_used(const Var *data, void *ctx) {
   map_setp(ctx, data, ctx);
 }
 
+/* How many columns the rows of a block see, given as a step's multiple where all of them are one;
+ * at least one, so that a row that sees none has its NaN. */
+static const Expr *columns_seen(Chain *ch, const Expr *begin, StmtVec *out) {
+  Sched *s = ch->s;
+  Context *c = s->c;
+  const Stage *end = ch->weights.end;
+  const Expr *all = end->axes[end->nspatial].extent, *step = i64(c, COLUMN_STEP);
+  const Dim *slope, *rest;
+  int64_t k = 0, n;
+  Map row;
+  map_init(&row, s->tmp);
+  bool linear = dim_linear(c, ch->seen, ch->row.var, &slope, &rest) && dim_is_const(slope, &k);
+  if (!linear) return all;
+  const Expr *at = k < 0 ? begin : expr_sub(c, expr_add(c, begin, ch->count), i64(c, 1));
+  map_setp(&row, ch->row.var, (void *)at);
+  const Expr *seen = subst_vars(c, &row, dim_expr(c, ch->seen, DT_I64));
+  seen = expr_add(c, subst_vars(c, &ch->vars, seen), i64(c, COLUMN_STEP));
+  seen = expr_max(c, expr_floordiv(c, seen, step), i64(c, 1)); /* steps */
+  bool whole = expr_const_int(c, all, &n) && n % COLUMN_STEP == 0;
+  seen = whole ? expr_min(c, seen, i64(c, n / COLUMN_STEP))
+               : expr_min(c, expr_mul(c, seen, step), all);
+  seen = expr_simplify(c, seen);
+  if (seen->kind != EXPR_INT) {
+    Var *v = loop_var(c, "seen");
+    vec_push(s->tmp, out, stmt_let(s->a, end->span, v, seen));
+    seen = v->expr;
+  }
+  return whole ? expr_simplify(c, expr_mul(c, seen, step)) : seen;
+}
+
 /* The stages of a block and the slices that they need. */
 static Stmt *emit_block(Chain *ch, const Var *block, const Expr *begin, StmtVec *prologue) {
   Sched *s = ch->s, sub = *s;
@@ -312,6 +371,12 @@ static Stmt *emit_block(Chain *ch, const Var *block, const Expr *begin, StmtVec 
   map_init(&sub.outside, s->tmp);
   map_setp(&ch->vars, ch->row.var,
            (void *)expr_simplify(s->c, expr_add(s->c, begin, ch->inner->expr)));
+  if (ch->seen) {
+    const Expr *seen = columns_seen(ch, begin, &all);
+    map_init(&sub.seen, s->tmp);
+    for (uint32_t k = 0; k < sizeof ch->weights.columns / sizeof *ch->weights.columns; k++)
+      map_setp(&sub.seen, ch->weights.columns[k], (void *)seen);
+  }
   for (uint32_t k = 0; k < ch->n; k++) {
     Buffer *b = chain_stage(ch, k)->out;
     if (!map_hasp(&ch->slices, b)) continue;

@@ -349,6 +349,8 @@ bool contraction_find(Sched *s, const Group *g, bool swap, Contraction *con) {
     }
   }
   con->ktotal = dim_expr(c, kt, DT_I64);
+  con->n_seen = map_getp(&s->seen, con->n.var);
+  con->k_seen = con->nk == 1 ? map_getp(&s->seen, con->k[0].var) : NULL;
   if (con->a) order_steps(s, st, con);
   int32_t m = pick_rows(c, con->rows, con->nrows);
   if (m >= 0) {
@@ -608,13 +610,16 @@ static void emit_blocks(Kernel *kn, bool few, bool parallel, StmtVec *out) {
     int64_t n = (k + K_BLOCK - 1) / K_BLOCK;
     block = ((k + n - 1) / n + 3) / 4 * 4;
     count = i64(c, (k + block - 1) / block);
+    if (con->k_seen) count = expr_ceildiv(c, con->k_seen, block);
   } else { /* an empty K still has one block: it writes zeros */
-    count = expr_max(c, expr_ceildiv(c, con->ktotal, K_BLOCK), i64(c, 1));
+    count = expr_ceildiv(c, con->k_seen ? con->k_seen : con->ktotal, K_BLOCK);
+    count = expr_max(c, count, i64(c, 1));
   }
   kn->kb = loop_var(c, "kb");
   kn->k_block = i64(c, block);
   kn->k_begin = expr_simplify(c, expr_mul(c, kn->kb->expr, i64(c, block)));
-  kn->k_end = expr_min(c, expr_add(c, kn->k_begin, i64(c, block)), con->ktotal);
+  kn->k_end =
+      expr_min(c, expr_add(c, kn->k_begin, i64(c, block)), con->k_seen ? con->k_seen : con->ktotal);
   kn->last_kb = expr_binary(c, EXPR_EQ, kn->kb->expr, expr_sub(c, count, i64(c, 1)));
   StmtVec body = {0};
   plan_rows(kn, few, parallel, &body);

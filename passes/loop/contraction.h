@@ -63,7 +63,8 @@ typedef struct {
   bool a_columns; /* A has the columns, too: a vector for each row (channels in lanes) */
   Axis k[MAX_AXES];
   uint32_t nk;
-  const Expr *ktotal;  /* product of the k extents */
+  const Expr *ktotal;          /* product of the k extents */
+  const Expr *n_seen, *k_seen; /* of n, and of k if that is one axis, what is needed; or NULL */
   Axis lines;          /* var != NULL: n is a vector at most, and vectors are this axis of B and C:
                           column y * lanes + x is at lines = y, n = x */
   const Dim *b_stride; /* of n in B */

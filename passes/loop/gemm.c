@@ -348,6 +348,10 @@ void gemm_rows(Kernel *kn, const RowPlan *plan, uint32_t nv, bool parallel, Stmt
   Sweep sw = {.kn = kn, .plan = plan, .parallel = parallel};
   Columns cols[2];
   uint32_t n = split_columns(kn, nv, cols);
+  if (con->n_seen) { /* one that is left over is always computed */
+    const Expr *count = expr_ceildiv(c, con->n_seen, nv * con->lanes);
+    cols[0].count = n == 1 ? count : expr_simplify(c, expr_min(c, count, cols[0].count));
+  }
   if (con->windows && !con->windows->is_sized) {
     sweep_windows(&sw, cols, n, out);
     return;

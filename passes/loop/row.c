@@ -5,7 +5,6 @@
  * vectorises an inner axis of its own (a row).
  */
 #include "passes/loop/emit.h"
-#include "passes/loop/emit.h"
 
 #define PARALLEL_WORK (64 * 1024) /* about elements; less isn't shared by threads */
 #define PIECE_WORK (16 * 1024)
@@ -191,7 +190,19 @@ static bool sums_columns(Emit *em, const Group *g) {
   return n >= 64;
 }
 
+/* Leaves out what isn't needed of the axes. */
+static void narrow(const Sched *s, Group *g) {
+  const Expr *seen;
+  for (uint32_t i = 0; i < g->n; i++)
+    for (uint32_t k = 0; k < g->stages[i]->naxes; k++)
+      if ((seen = map_getp(&s->seen, g->stages[i]->axes[k].var)))
+        g->stages[i]->axes[k].extent = seen;
+  for (uint32_t o = 0; o < g->nouter; o++)
+    if ((seen = map_getp(&s->seen, g->outer[o].var))) g->outer[o].extent = seen;
+}
+
 void group_emit(Sched *s, Group *g, StmtVec *out) {
+  narrow(s, g);
   if (regions_emit(s, g, out) || unswitch_emit(s, g, out) || stretches_emit(s, g, out)) return;
   Emit em;
   emit_init(&em, s, g);

@@ -47,6 +47,7 @@ bool schedule_open(LoopCtx *lc, Sched *s) {
   *s = (Sched){.lc = lc, .c = lc->c, .a = lc->a, .tmp = lc->tmp, .v = lc->v, .root = root};
   map_init(&s->local, s->tmp);
   map_init(&s->outside, s->tmp);
+  map_init(&s->seen, s->tmp);
   for (uint32_t i = 0; i < root->nallocs; i++)
     map_setp(&s->local, root->allocs[i], root->allocs[i]);
   stages_extract(s);

@@ -63,6 +63,7 @@ typedef struct Sched {
   Map *common;      /* load of a contraction's operand -> Buffer: its panels, packed there */
   const Expr *rows; /* of all blocks */
   const Var *block; /* the block's number */
+  Map seen;         /* axis -> Expr: so much of its extent is needed in this block */
   bool simple;      /* every buffer is written once, before it is read: stages may move */
   Map local;        /* root allocations: Buffer -> itself */
   Map outside;      /* Buffer -> non-NULL: must exist in memory after its group */

@@ -376,6 +376,7 @@ static Stmt *k_loops(Tile *t, uint32_t x) {
   if (b && b->tiled && t->first >= 0) return k_by_rows(t, x, b);
   if (b && !b->tiled) return k_within(t, x, b);
   const Axis *k = &con->k[x];
+  const Expr *extent = con->k_seen ? con->k_seen : k->extent;
   int64_t steps = 1, e;
   for (uint32_t i = x; i < con->nk; i++)
     steps =
@@ -397,7 +398,7 @@ static Stmt *k_loops(Tile *t, uint32_t x) {
     return body.n ? loop_of(em->lc, sp, v, k->extent, FOR_SERIAL, seq_of(em->a, &body)) : NULL;
   }
   const Expr *begin = kn->kb ? kn->k_begin : i64(c, 0);
-  const Expr *length = kn->kb ? expr_sub(c, kn->k_end, kn->k_begin) : k->extent;
+  const Expr *length = kn->kb ? expr_sub(c, kn->k_end, kn->k_begin) : extent;
   const Expr *four = i64(c, UNROLL_K);
   const Expr *count = expr_simplify(c, expr_floordiv(c, length, four));
   StmtVec out = {0};
