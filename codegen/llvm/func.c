@@ -28,6 +28,14 @@ static LLVMTypeRef kernel_type(Cg *cg, const PrimFunc *f) {
   return cg_fn_type(cg->i32, types, n, false);
 }
 
+/* Whether a call may pass another parameter in the same memory (passes/memory). */
+static bool is_in_place(const PrimFunc *f, uint32_t param) {
+  const Attr *l = attr_get(f->attrs, "relaxc.in_place");
+  for (uint32_t i = 0; l && l->kind == ATTR_LIST && i < l->n; i++)
+    if (l->items[i]->kind == ATTR_INT && l->items[i]->i == (int64_t)param) return true;
+  return false;
+}
+
 static LLVMValueRef declare(Cg *cg, const PrimFunc *f, const char *base, const Variant *v,
                             LLVMTypeRef type) {
   const char *name = arena_printf(cg->arena, "%s.%s", base, v->name);
@@ -36,7 +44,7 @@ static LLVMValueRef declare(Cg *cg, const PrimFunc *f, const char *base, const V
   cg_fn_attrs(cg, fn, v);
   cg_attr(cg, fn, LLVMAttributeFunctionIndex, "noinline", 0);
   for (uint32_t i = 0; i < f->nparams && !is_listed(f); i++)
-    if (f->param_bufs[i]) cg_attr(cg, fn, i + 1, "noalias", 0);
+    if (f->param_bufs[i] && !is_in_place(f, i)) cg_attr(cg, fn, i + 1, "noalias", 0);
   return fn;
 }
 

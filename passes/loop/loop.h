@@ -92,6 +92,12 @@ bool find_split(Context *c, const Dim *d, const Var *v, Split *sp);
 /* mask of lanes base + i < end */
 const Expr *lane_mask(Context *c, const Expr *base, const Expr *end, uint32_t lanes);
 
+/* ---- in_place.c ---- */
+/* Whether f, which is scheduled, gives the same when parameter `result`, which it stores, lies in
+ * the memory of parameter `operand`. scans: a map of the caller's, what is known of each function.
+ */
+bool in_place_proved(PassCtx *pc, Map *scans, const PrimFunc *f, uint32_t operand, uint32_t result);
+
 /* ---- lift_workspace.c ---- */
 /* Moves large ALLOCs into the workspace. Returns the body; *bytes is the size needed (NULL: none).
  * `ws` is the workspace buffer to use. */

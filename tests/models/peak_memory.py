@@ -5,7 +5,8 @@
 Compiles up to StaticPlanBlockMemory and reads the main function: which tensors are parts of which storage, and
 from where to where each is used, itself or by a view. For each set of dims, tensors that are alive at the same time
 must not overlap, and the storages that one run allocates (those of one branch of each `if`) may take at most 1.1 times
-the most that is alive at once."""
+the most that is alive at once. A result that a call writes over an operand counts with it as one, if the callee says that
+it may be (relaxc.in_place)."""
 import os
 import re
 import subprocess
@@ -58,7 +59,12 @@ def main_body(text):
 def read(text, dims):
     """Storages {name: (bytes, branch)} and tensors {name: [storage, offset, bytes, first, last]}. A branch is the
     list of the positions of the `if`s around it, each with "if" or "else"."""
-    storages, tensors, owner, branch = {}, {}, {}, []
+    storages, tensors, owner, branch, used_before = {}, {}, {}, [], set()
+    in_place = {}
+    for m in re.finditer(r"def (\w+)\(.*\n\s+T\.func_attr\((.*)\)", text):
+        pairs = re.search(r'"relaxc.in_place": \[(.*?)\]', m[2])
+        flat = [int(x) for x in pairs[1].split(",")] if pairs else []
+        in_place[m[1]] = set(zip(flat[::2], flat[1::2]))
     for at, line in enumerate(main_body(text)):
         depth, line = len(line) - len(line.lstrip()), line.strip()
         word = re.match(r"(if .*|else):$", line)
@@ -83,8 +89,17 @@ def read(text, dims):
             continue
         used = [owner.get(word, word) for word in re.findall(r"\b[A-Za-z_]\w*", value)]
         used = [word for word in used if word in tensors]
+        call = re.match(r"cls\.(\w+)\((.*)\)$", value)
+        if call and used:
+            args = [owner.get(x, x) for x in items(call[2])]
+            for x, y in in_place[call[1]]:
+                a, b = (tensors.get(args[i]) for i in (x, y))
+                if a and b and a[:3] == b[:3] and args[y] not in used_before and args.count(args[y]) == 1:
+                    assert all(arg != args[x] or (i, y) in in_place[call[1]] for i, arg in enumerate(args)), line
+                    b[3] = at + 0.5
+        used_before.update(used)
         for word in used:
-            tensors[word][4] = at
+            tensors[word][4] = max(tensors[word][4], at)
         if used and name and name != "_":
             owner[name] = used[0]
     return storages, tensors
