@@ -175,8 +175,7 @@ LLVMValueRef math_call(Cg *cg, LLVMBuilderRef b, const Variant *v, IntrinId id,
     if (v->has_fma) return cg_intrinsic(cg, b, "llvm.fma", &m.ft, 1, args, 3);
     return LLVMBuildFAdd(b, LLVMBuildFMul(b, x, args[1], ""), args[2], "");
   }
-  if (id == INTRIN_rsqrt)
-    return LLVMBuildFDiv(b, one, cg_intrinsic(cg, b, "llvm.sqrt", &m.ft, 1, &x, 1), "");
+  if (id == INTRIN_rsqrt) return mrsqrt(&m, x);
   LLVMValueRef r = m.f64 ? math_f64(&m, id, args) : math_f32(&m, id, args);
   if (r) return r;
   if (id == INTRIN_sigmoid) {

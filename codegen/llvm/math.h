@@ -13,6 +13,7 @@ typedef struct {
   const Variant *v;
   uint32_t lanes;
   bool f64;
+  bool fast;          /* -ffast-math: about as exact, at less cost, if not to the last units */
   LLVMTypeRef ft, it; /* float type, integer type of the same width (lanes included) */
 } Math;
 
@@ -37,6 +38,7 @@ Val madd(const Math *m, Val x, Val y);
 Val msub(const Math *m, Val x, Val y);
 Val mmul(const Math *m, Val x, Val y);
 Val mdiv(const Math *m, Val x, Val y);
+Val mrsqrt(const Math *m, Val x);
 Val mneg(const Math *m, Val x);
 Val mabs(const Math *m, Val x);
 Val mcopysign(const Math *m, Val x, Val sign);

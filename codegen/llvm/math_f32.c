@@ -128,13 +128,13 @@ static Val expm1_full(const Math *m, Val x) {
 static const double log_p[] = {0.333333313, -0.250008196, 0.200012282, -0.166233599,
                                0.142017469, -0.131601512, 0.127616331, -0.076346375};
 
-/* x = (1 + f) 2^e for positive finite x, denormals too. */
+/* x = (1 + f) 2^e for positive finite x, denormals too unless m->fast. */
 static Val reduce_log(const Math *m, Val x, Val *e) {
-  Val small = mcmp(m, LLVMRealOLT, x, mk(m, 1.17549435082228751e-38));
-  x = msel(m, small, mmul(m, x, mk(m, 8388608.0)), x);
+  Val small = m->fast ? NULL : mcmp(m, LLVMRealOLT, x, mk(m, 1.17549435082228751e-38));
+  if (small) x = msel(m, small, mmul(m, x, mk(m, 8388608.0)), x);
   Val i = LLVMBuildSub(m->b, mbits(m, x), mi(m, 0x3f3504f3), "");
   Val k = LLVMBuildAShr(m->b, i, mi(m, 23), "");
-  k = LLVMBuildSub(m->b, k, msel(m, small, mi(m, 23), mi(m, 0)), "");
+  if (small) k = LLVMBuildSub(m->b, k, msel(m, small, mi(m, 23), mi(m, 0)), "");
   Val f = LLVMBuildAdd(m->b, LLVMBuildAnd(m->b, i, mi(m, 0x7fffff), ""), mi(m, 0x3f3504f3), "");
   *e = LLVMBuildSIToFP(m->b, k, m->ft, "");
   return msub(m, mfloat(m, f), mk(m, 1));
@@ -216,6 +216,10 @@ static Val tanh_full(const Math *m, Val x) {
 }
 
 static Val sigmoid_full(const Math *m, Val x) {
+  if (m->fast) { /* 2^127 still has an inverse */
+    Val e = exp_between(m, matleast(m, matmost(m, mneg(m, x), 88), -104)), one = mk(m, 1);
+    return mdiv(m, one, madd(m, one, e));
+  }
   return msigmoid(m, x, exp_by_polynomial(m, matleast(m, mneg(m, mabs(m, x)), -104)));
 }
 
@@ -302,9 +306,17 @@ static const double cos_p[] = {0.0416666456, -0.00138873095, 2.44324128e-05};
 static const double tan_p[] = {0.333331555,  0.133388668,   0.0534055606,
                                0.0244509391, 0.00308595947, 0.00940583833};
 
+/* pi / 2 as a float and the rest */
+static const double HALF_PI = 1.57079637050628662, HALF_PI_LO = -4.37113900018624283e-8;
+
 /* x - n pi/2 in float64: 33 bits of pi/2 times n < 2^20 are exact. *low: what float32 can't hold.
  */
 static Val reduce_trig(const Math *m, Val x, Val *n, Val *low) {
+  if (m->fast && m->v->has_fma) { /* in float32: right to 2^-24 or so, not to the last units */
+    Val k = mround(m, x, 0.636619772367581343, n), r = mfma(m, k, mk(m, -HALF_PI), x);
+    if (low) *low = mk(m, 0);
+    return mfma(m, k, mk(m, -HALF_PI_LO), r);
+  }
   Math d = math_of(m->cg, m->b, m->v, m->lanes, true);
   Val xd = LLVMBuildFPExt(m->b, x, d.ft, ""), nd;
   Val k = mround(&d, xd, 0.636619772367581343, &nd);
@@ -351,6 +363,7 @@ static Val trig_fast(const Math *m, IntrinId id, Val const *args) {
 
 /* Large angles (and no numbers) need more digits of pi than reduce_trig has. */
 static Val trig_full(const Math *m, IntrinId id, Val x, const char *name) {
+  if (m->fast && m->v->has_fma) return trig_fast(m, id, &x);
   Val ok = mcmp(m, LLVMRealOLT, mabs(m, x), mk(m, 1048576.0));
   return math_unless_hard(m, ok, trig_fast, id, name, &x, 1);
 }

@@ -110,6 +110,18 @@ static Val is_whole(const Math *m, Val y) {
   return mcmp(m, LLVMRealOEQ, cg_intrinsic(m->cg, m->b, "llvm.trunc", &t, 1, &y, 1), y);
 }
 
+/* exp(y log a): in float64 right to far below a float32 ULP; infinities go through. */
+static Val pow_positive(const Math *m, Val a, Val y) {
+  if (m->fast) { /* in float32: as many ULP as the result's exponent has */
+    Val l = math_f32(m, INTRIN_log2, &a), e = mmul(m, l, y);
+    return math_f32(m, INTRIN_exp2, &e);
+  }
+  Math d = math_of(m->cg, m->b, m->v, m->lanes, true);
+  Val l = log_full(&d, LLVMBuildFPExt(m->b, a, d.ft, ""));
+  Val r = exp_full(&d, mmul(&d, l, LLVMBuildFPExt(m->b, y, d.ft, "")));
+  return LLVMBuildFPTrunc(m->b, r, m->ft, "");
+}
+
 Val math_pow_f32(const Math *m, Val x, Val y) {
   LLVMBuilderRef b = m->b;
   Val one = mk(m, 1), zero = mk(m, 0), inf = mk(m, INFINITY);
@@ -118,12 +130,7 @@ Val math_pow_f32(const Math *m, Val x, Val y) {
   if (y == mk(m, 3)) return mmul(m, mmul(m, x, x), x);
   if (y == mk(m, -1)) return mdiv(m, one, x);
   if (y == zero) return one;
-  Math d = math_of(m->cg, b, m->v, m->lanes, true);
-  Val a = mabs(m, x), ay = mabs(m, y);
-  /* exp(y log|x|) in float64 is right to far below a float32 ULP; infinities go through. */
-  Val l = log_full(&d, LLVMBuildFPExt(b, a, d.ft, ""));
-  Val r = exp_full(&d, mmul(&d, l, LLVMBuildFPExt(b, y, d.ft, "")));
-  r = LLVMBuildFPTrunc(b, r, m->ft, "");
+  Val a = mabs(m, x), ay = mabs(m, y), r = pow_positive(m, a, y);
   /* A negative base: whole exponents keep or flip the sign, others have no result. */
   Val whole = is_whole(m, y), half = mmul(m, y, mk(m, 0.5));
   Val odd = LLVMBuildAnd(b, whole, LLVMBuildNot(b, is_whole(m, half), ""), "");

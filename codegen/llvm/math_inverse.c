@@ -129,6 +129,34 @@ static Val hyperbolic(const Math *m, IntrinId id, Val x) {
   }
 }
 
+/* The same in float32, by functions that are exact near 0: a few ULP. */
+static Val hyperbolic_fast(const Math *m, IntrinId id, Val x) {
+  Val a = mabs(m, x), one = mk(m, 1), half = mk(m, 0.5), e, t;
+  switch ((int)id) {
+  case INTRIN_sinh: /* (s + s / (s + 1)) / 2 with s = e^a - 1 */
+    e = math_f32(m, INTRIN_expm1, &a);
+    t = mdiv(m, e, madd(m, e, one));
+    return mcopysign(m, mmul(m, madd(m, e, t), half), x);
+  case INTRIN_cosh:
+    e = math_f32(m, INTRIN_exp, &a);
+    return mmul(m, madd(m, e, mdiv(m, one, e)), half);
+  case INTRIN_asinh: /* log(1 + a + a^2 / (1 + sqrt(1 + a^2))) */
+    e = mmul(m, a, a);
+    t = square_root(m, madd(m, e, one));
+    t = madd(m, a, mdiv(m, e, madd(m, t, one)));
+    return mcopysign(m, math_f32(m, INTRIN_log1p, &t), x);
+  case INTRIN_atanh: /* log(1 + 2 a / (1 - a)) / 2 */
+    t = madd(m, a, a);
+    t = mdiv(m, t, msub(m, one, a));
+    return mcopysign(m, mmul(m, math_f32(m, INTRIN_log1p, &t), half), x);
+  default: /* acosh: log(1 + t + sqrt(t^2 + 2 t)) with t = x - 1 */
+    t = msub(m, x, one);
+    e = mfma(m, t, t, madd(m, t, t));
+    t = madd(m, t, square_root(m, e));
+    return math_f32(m, INTRIN_log1p, &t);
+  }
+}
+
 /* ---- fmod ---- */
 
 /* x - n y for the whole n towards 0 of x / y, exact: n has at most 29 bits and y 24. The quotient
@@ -163,7 +191,7 @@ Val math_inverse_f32(const Math *m, IntrinId id, Val const *args) {
   case INTRIN_cosh:
   case INTRIN_asinh:
   case INTRIN_acosh:
-  case INTRIN_atanh: return hyperbolic(m, id, args[0]);
+  case INTRIN_atanh: return m->fast ? hyperbolic_fast(m, id, args[0]) : hyperbolic(m, id, args[0]);
   case INTRIN_fmod: return fmod_full(m, args);
   default: return NULL;
   }

@@ -9,7 +9,7 @@
 #include <string.h>
 
 Math math_of(Cg *cg, LLVMBuilderRef b, const Variant *v, uint32_t lanes, bool f64) {
-  Math m = {.cg = cg, .b = b, .v = v, .lanes = lanes, .f64 = f64};
+  Math m = {.cg = cg, .b = b, .v = v, .lanes = lanes, .f64 = f64, .fast = cg->opt->fast_math};
   m.ft = cg_vec(f64 ? cg->f64 : cg->f32, lanes);
   m.it = cg_vec(f64 ? cg->i64 : cg->i32, lanes);
   return m;
@@ -34,8 +34,22 @@ Val msub(const Math *m, Val x, Val y) {
 Val mmul(const Math *m, Val x, Val y) {
   return LLVMBuildFMul(m->b, x, y, "");
 }
+/* Lets an estimate and a step of Newton's method stand for a division or a root. */
+static Val estimated(const Math *m, Val v) {
+  if (m->fast && !m->f64 && LLVMIsAInstruction(v) && LLVMCanValueUseFastMathFlags(v))
+    LLVMSetFastMathFlags(v, LLVMFastMathAllowReassoc | LLVMFastMathAllowReciprocal |
+                                LLVMFastMathAllowContract | LLVMFastMathApproxFunc);
+  return v;
+}
+
 Val mdiv(const Math *m, Val x, Val y) {
-  return LLVMBuildFDiv(m->b, x, y, "");
+  return estimated(m, LLVMBuildFDiv(m->b, x, y, ""));
+}
+
+Val mrsqrt(const Math *m, Val x) {
+  LLVMTypeRef t = m->ft;
+  Val root = estimated(m, cg_intrinsic(m->cg, m->b, "llvm.sqrt", &t, 1, &x, 1));
+  return mdiv(m, mk(m, 1), root);
 }
 Val mneg(const Math *m, Val x) {
   return LLVMBuildFNeg(m->b, x, "");
