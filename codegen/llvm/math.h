@@ -31,6 +31,10 @@ Val math_f64(const Math *m, IntrinId id, Val const *args);
 /* pow on float32 through float64; args as pow's. */
 Val math_pow_f32(const Math *m, Val x, Val y);
 
+/* pi / 2 as a float and the rest */
+#define HALF_PI 1.57079637050628662
+#define HALF_PI_LO (-4.37113900018624283e-8)
+
 /* ---- building blocks (math_util.c); no fast-math flags ---- */
 Val mk(const Math *m, double k);  /* constant in every lane */
 Val mi(const Math *m, int64_t k); /* integer constant in every lane */
@@ -38,6 +42,7 @@ Val madd(const Math *m, Val x, Val y);
 Val msub(const Math *m, Val x, Val y);
 Val mmul(const Math *m, Val x, Val y);
 Val mdiv(const Math *m, Val x, Val y);
+Val msqrt(const Math *m, Val x);
 Val mrsqrt(const Math *m, Val x);
 Val mneg(const Math *m, Val x);
 Val mabs(const Math *m, Val x);

@@ -306,9 +306,6 @@ static const double cos_p[] = {0.0416666456, -0.00138873095, 2.44324128e-05};
 static const double tan_p[] = {0.333331555,  0.133388668,   0.0534055606,
                                0.0244509391, 0.00308595947, 0.00940583833};
 
-/* pi / 2 as a float and the rest */
-static const double HALF_PI = 1.57079637050628662, HALF_PI_LO = -4.37113900018624283e-8;
-
 /* x - n pi/2 in float64: 33 bits of pi/2 times n < 2^20 are exact. *low: what float32 can't hold.
  */
 static Val reduce_trig(const Math *m, Val x, Val *n, Val *low) {

@@ -10,9 +10,6 @@
 
 #define POLY(m, x, c) mpoly((m), (x), (c), sizeof(c) / sizeof(c)[0])
 
-/* pi / 2 as a float and the rest */
-static const double HALF_PI = 1.57079637050628662, HALF_PI_LO = -4.37113900018624283e-8;
-
 /* ---- arcus functions ---- */
 
 /* (atan(t) - t) / t^3 in t^2, |t| <= 1; (asin(t) - t) / t^3 in t^2, |t| <= 1/2 */
@@ -59,16 +56,11 @@ static Val atan2_full(const Math *m, Val y, Val x) {
   return msel(m, mcmp(m, LLVMRealUNO, x, y), mk(m, NAN), r);
 }
 
-static Val square_root(const Math *m, Val x) {
-  LLVMTypeRef t = m->ft;
-  return cg_intrinsic(m->cg, m->b, "llvm.sqrt", &t, 1, &x, 1);
-}
-
 /* asin(a) for a <= 1/2, else asin(sqrt((1 - a) / 2)), of which two take acos(a); a is |x|. NaN
  * beyond 1. */
 static Val asin_part(const Math *m, Val a, Val big) {
   Val z = mfma(m, a, mk(m, -0.5), mk(m, 0.5));
-  Val t = msel(m, big, square_root(m, z), a);
+  Val t = msel(m, big, msqrt(m, z), a);
   return odd_function(m, t, msel(m, big, z, mmul(m, a, a)), asin_p, 5);
 }
 
@@ -115,7 +107,7 @@ static Val hyperbolic(const Math *m, IntrinId id, Val x) {
   case INTRIN_sinh: return near_zero(m, &d, x, exp_pair(&d, a, -1), 1.0 / 6);
   case INTRIN_cosh: return LLVMBuildFPTrunc(m->b, exp_pair(&d, a, 1), m->ft, "");
   case INTRIN_asinh:
-    r = log_wide(&d, madd(&d, a, square_root(&d, mfma(&d, a, a, one))));
+    r = log_wide(&d, madd(&d, a, msqrt(&d, mfma(&d, a, a, one))));
     return near_zero(m, &d, x, r, -1.0 / 6);
   case INTRIN_atanh:
     r = madd(&d, one, a);
@@ -124,7 +116,7 @@ static Val hyperbolic(const Math *m, IntrinId id, Val x) {
   default: /* acosh: NaN below 1; x - 1 is exact */
     a = widened(&d, msel(m, mcmp(m, LLVMRealOGE, x, mk(m, 1)), x, mk(m, NAN)));
     r = msub(&d, a, one);
-    r = square_root(&d, mmul(&d, r, madd(&d, a, one)));
+    r = msqrt(&d, mmul(&d, r, madd(&d, a, one)));
     return LLVMBuildFPTrunc(m->b, log_wide(&d, madd(&d, a, r)), m->ft, "");
   }
 }
@@ -142,7 +134,7 @@ static Val hyperbolic_fast(const Math *m, IntrinId id, Val x) {
     return mmul(m, madd(m, e, mdiv(m, one, e)), half);
   case INTRIN_asinh: /* log(1 + a + a^2 / (1 + sqrt(1 + a^2))) */
     e = mmul(m, a, a);
-    t = square_root(m, madd(m, e, one));
+    t = msqrt(m, madd(m, e, one));
     t = madd(m, a, mdiv(m, e, madd(m, t, one)));
     return mcopysign(m, math_f32(m, INTRIN_log1p, &t), x);
   case INTRIN_atanh: /* log(1 + 2 a / (1 - a)) / 2 */
@@ -152,7 +144,7 @@ static Val hyperbolic_fast(const Math *m, IntrinId id, Val x) {
   default: /* acosh: log(1 + t + sqrt(t^2 + 2 t)) with t = x - 1 */
     t = msub(m, x, one);
     e = mfma(m, t, t, madd(m, t, t));
-    t = madd(m, t, square_root(m, e));
+    t = madd(m, t, msqrt(m, e));
     return math_f32(m, INTRIN_log1p, &t);
   }
 }

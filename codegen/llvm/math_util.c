@@ -46,9 +46,13 @@ Val mdiv(const Math *m, Val x, Val y) {
   return estimated(m, LLVMBuildFDiv(m->b, x, y, ""));
 }
 
-Val mrsqrt(const Math *m, Val x) {
+Val msqrt(const Math *m, Val x) {
   LLVMTypeRef t = m->ft;
-  Val root = estimated(m, cg_intrinsic(m->cg, m->b, "llvm.sqrt", &t, 1, &x, 1));
+  return cg_intrinsic(m->cg, m->b, "llvm.sqrt", &t, 1, &x, 1);
+}
+
+Val mrsqrt(const Math *m, Val x) {
+  Val root = estimated(m, msqrt(m, x));
   return mdiv(m, mk(m, 1), root);
 }
 Val mneg(const Math *m, Val x) {
