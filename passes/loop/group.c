@@ -186,3 +186,10 @@ uint32_t group_form(Sched *s, uint32_t i, Group *g) {
     n++;
   return n;
 }
+
+bool group_varies(const Group *g, const Expr *e) {
+  for (uint32_t i = 0; i < g->n; i++)
+    for (uint32_t a = 0; a < g->stages[i]->naxes; a++)
+      if (expr_uses_var(e, g->stages[i]->axes[a].var)) return true;
+  return false;
+}

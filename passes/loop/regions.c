@@ -31,22 +31,13 @@ typedef struct {
   uint32_t n;
 } Scan;
 
-static bool varies(const Scan *k, const Dim *d) {
-  for (uint32_t i = 0; i < k->g->n; i++) {
-    const Stage *st = k->g->stages[i];
-    for (uint32_t a = 0; a < st->naxes; a++)
-      if (dim_uses_var(d, st->axes[a].var)) return true;
-  }
-  return false;
-}
-
 /* x < y as a turn of v, for v's coefficient 1 or -1 in x - y (and any constant division). */
 static bool solve(const Scan *k, const Expr *x, const Expr *y, Turn *t) {
   Context *c = k->s->c;
   const Dim *coef, *rest, *d = dim_sub(c, expr_dim(c, x), expr_dim(c, y));
   int64_t f, r;
   if (!dim_linear(c, d, k->axis->var, &coef, &rest) || !dim_is_const(coef, &f) || !f ||
-      varies(k, rest))
+      group_varies(k->g, dim_expr(c, rest, DT_I64)))
     return false;
   /* f v + rest < 0 */
   if (f > 0) {

@@ -104,6 +104,13 @@ uint32_t group_form(Sched *s, uint32_t i, Group *g);
 /* Adds st to stages that shall share loops though each is a nest of its own (chain.c): false when
  * they have none in common. */
 bool group_link(Sched *s, Group *g, Stage *st);
+/* Whether e uses an axis of one of g's stages. */
+bool group_varies(const Group *g, const Expr *e);
+
+/* ---- split_axis.c ---- */
+/* Gives a copy of g whose outer loop o is two, of which the inner one has `size` iterations; size
+ * divides the loop's extent. false: a stage has no room for one more axis. */
+bool group_split_axis(Sched *s, const Group *g, uint32_t o, const Expr *size, Group *out);
 
 /* ---- emit.c ---- */
 /* Loops for a group that is no contraction. */

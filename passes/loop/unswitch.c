@@ -15,19 +15,10 @@ typedef struct {
   const Expr *fixed; /* the condition; NULL: none found */
 } Find;
 
-static bool varies(const Group *g, const Expr *e) {
-  for (uint32_t i = 0; i < g->n; i++) {
-    const Stage *st = g->stages[i];
-    for (uint32_t a = 0; a < st->naxes; a++)
-      if (expr_uses_var(e, st->axes[a].var)) return true;
-  }
-  return expr_has_load(e);
-}
-
 static bool find_choice(const Expr *e, void *ctx) {
   Find *f = ctx;
   if (e->kind == EXPR_SELECT && e->dtype.lanes == 1 && expr_uses_var(e, f->innermost) &&
-      !varies(f->g, e->arg[0]))
+      !group_varies(f->g, e->arg[0]) && !expr_has_load(e->arg[0]))
     f->fixed = e->arg[0];
   return !f->fixed;
 }
