@@ -247,11 +247,11 @@ const SInfo *infer_unique_groups(InferCtx *ic, Node *n) {
 
 typedef struct {
   LowerCtx *lc;
-  Buffer *x, *state;
+  Buffer *x, *perm, *state; /* perm: [2, number of entries], positions of entries */
   uint32_t axis;
 } Entries;
 
-enum { S_LEFT, S_RIGHT, S_SOURCE, S_ORDER, S_GROUPS, S_COUNT };
+enum { S_ORDER = MERGE_STATE, S_GROUPS, S_COUNT };
 
 static const Expr *entry_at(const Entries *e, const Expr *pos, const Expr *const *inner) {
   const Expr *idx[TE_MAX_RANK];
@@ -288,29 +288,19 @@ static Stmt *compare(const Entries *e, const Expr *a, const Expr *b) {
   return SEQ(STOREN(e->state, I64(0), at), te_loops(lc, vars, extents, n, step));
 }
 
-/* One pass of a merge sort from the bottom up; see sort.c. */
-static Stmt *merge_pass(const Entries *e, Buffer *perm, const Expr *n, const Expr *width) {
-  LowerCtx *lc = e->lc;
+/* A step of the merge of the positions that e->perm holds. */
+static Stmt *merge_entries(LowerCtx *lc, const TeMerge *m, void *ctx) {
   Context *c = lc->c;
-  Buffer *state = e->state;
-  Var *run = VAR("run"), *pos = VAR("pos"), *mid = VAR("mid"), *end = VAR("end"), *i = VAR("i"),
-      *j = VAR("j"), *src = VAR("source"), *base = VAR("base");
-  const Expr *one = I64(1), *two = ADD(width, width), *left = I64(S_LEFT), *right = I64(S_RIGHT),
-             *flip = I64(S_SOURCE), *order = I64(S_ORDER);
-  const Expr *vi = LOADN(perm, src->expr, i->expr), *vj = LOADN(perm, src->expr, j->expr);
-  const Expr *to = SUB(one, src->expr), *at = ADD(base->expr, pos->expr);
-  Stmt *choose = IF(GE(i->expr, mid->expr), STOREN(state, one, order),
-                    IF(GE(j->expr, end->expr), STOREN(state, I64(0), order), compare(e, vi, vj)));
-  Stmt *take_left = SEQ(STOREN(perm, vi, to, at), STOREN(state, ADD(i->expr, one), left));
-  Stmt *take_right = SEQ(STOREN(perm, vj, to, at), STOREN(state, ADD(j->expr, one), right));
-  Stmt *step = SEQ(LET(i, LOADN(state, left)), LET(j, LOADN(state, right)), choose,
-                   IF(LE(LOADN(state, order), I64(0)), take_left, take_right));
-  Stmt *merge = SEQ(LET(base, MUL(run->expr, two)), LET(src, LOADN(state, flip)),
-                    LET(mid, expr_min(c, ADD(base->expr, width), n)),
-                    LET(end, expr_min(c, ADD(base->expr, two), n)), STOREN(state, base->expr, left),
-                    STOREN(state, mid->expr, right), FOR(pos, SUB(end->expr, base->expr), step));
-  return SEQ(FOR(run, expr_floordiv(c, ADD(n, SUB(two, one)), two), merge),
-             STOREN(state, SUB(one, LOADN(state, flip)), flip));
+  const Entries *e = ctx;
+  const Expr *one = I64(1), *order = I64(S_ORDER);
+  const Expr *vi = LOADN(e->perm, m->from, m->i), *vj = LOADN(e->perm, m->from, m->j);
+  Stmt *choose = IF(GE(m->i, m->mid), STOREN(e->state, one, order),
+                    IF(GE(m->j, m->end), STOREN(e->state, I64(0), order), compare(e, vi, vj)));
+  Stmt *left =
+      SEQ(STOREN(e->perm, vi, m->to, m->at), STOREN(e->state, ADD(m->i, one), I64(MERGE_LEFT)));
+  Stmt *right =
+      SEQ(STOREN(e->perm, vj, m->to, m->at), STOREN(e->state, ADD(m->j, one), I64(MERGE_RIGHT)));
+  return SEQ(choose, IF(LE(LOADN(e->state, order), I64(0)), left, right));
 }
 
 bool lower_unique_groups(LowerCtx *lc, Node *n) {
@@ -319,7 +309,7 @@ bool lower_unique_groups(LowerCtx *lc, Node *n) {
   Buffer *x = te_arg(lc, 0);
   uint32_t axis = (uint32_t)(a->axis < 0 ? a->axis + x->ndim : a->axis);
   const Expr *len = x->shape[axis], *one = I64(1), *zero = I64(0), *two[2] = {I64(2), len};
-  const Expr *states = I64(S_COUNT), *groups = I64(S_GROUPS), *flip = I64(S_SOURCE);
+  const Expr *states = I64(S_COUNT), *groups = I64(S_GROUPS), *half = I64(MERGE_HALF);
   Buffer *first = te_alloc(lc, "first", &len, 1, DT_I64);
   Buffer *inverse = te_alloc(lc, "inverse", &len, 1, DT_I64);
   Buffer *counts = te_alloc(lc, "counts", &len, 1, DT_I64);
@@ -327,19 +317,12 @@ bool lower_unique_groups(LowerCtx *lc, Node *n) {
   Buffer *perm = te_alloc(lc, "perm", two, 2, DT_I64);
   Buffer *renamed = a->sorted ? NULL : te_alloc(lc, "renamed", &len, 1, DT_I64);
   Buffer *state = te_alloc(lc, "state", &states, 1, DT_I64);
-  Entries e = {lc, x, state, axis};
-  Var *p = VAR("p"), *k = VAR("k"), *q = VAR("q"), *g = VAR("g"), *here = VAR("here");
-  int64_t size, passes = 0;
-  bool known = expr_const_int(c, len, &size);
-  while (known && passes < 62 && (INT64_C(1) << passes) < size) passes++;
-  if (!known) passes = 62;
-  const Expr *width = expr_binary(c, EXPR_SHL, one, p->expr);
-  Stmt *pass = merge_pass(&e, perm, len, width);
-  if (!known) pass = IF(LT(width, len), pass, NULL);
+  Entries e = {lc, x, perm, state, axis};
+  Var *k = VAR("k"), *q = VAR("q"), *g = VAR("g"), *here = VAR("here");
   Stmt *start = SEQ(STOREN(perm, k->expr, zero, k->expr), STOREN(first, zero, k->expr),
                     STOREN(counts, zero, k->expr));
   /* Groups in sorted order; a stable sort has a group's first position in front. */
-  const Expr *src = LOADN(state, flip), *prev = LOADN(perm, src, SUB(q->expr, one));
+  const Expr *src = LOADN(state, half), *prev = LOADN(perm, src, SUB(q->expr, one));
   Stmt *differs =
       IF(EQ(q->expr, zero), STOREN(state, one, I64(S_ORDER)), compare(&e, prev, here->expr));
   Stmt *opens = SEQ(STOREN(first, here->expr, LOADN(state, groups)),
@@ -349,7 +332,7 @@ bool lower_unique_groups(LowerCtx *lc, Node *n) {
                     LET(g, SUB(LOADN(state, groups), one)),
                     STOREN(counts, ADD(LOADN(counts, g->expr), one), g->expr),
                     STOREN(inverse, g->expr, here->expr));
-  Stmt *body = SEQ(FOR(k, len, start), STOREN(state, zero, flip), FOR(p, I64(passes), pass),
+  Stmt *body = SEQ(FOR(k, len, start), te_merge_sort(lc, len, state, merge_entries, &e),
                    STOREN(state, zero, groups), FOR(q, len, group));
   if (!a->sorted) {
     /* Groups renamed in the order of their first positions: positions in order, each the first

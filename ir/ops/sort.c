@@ -26,6 +26,8 @@ static const Expr *row_load(LowerCtx *lc, const TeAxes *t, const Expr *const *ro
   return te_load(lc, t->x, idx);
 }
 
+#define MAX_PASSES 62 /* of a merge sort over a number of elements that isn't known */
+
 static DType key_dtype(DType d) {
   bool wide = (dtype_is_uint(d) && d.bits == 32) || d.bits == 64;
   return wide ? DT_I64 : DT_I32;
@@ -56,48 +58,72 @@ static const Expr *sort_key(Context *c, const Expr *x, bool descending) {
 typedef struct {
   const Expr *n;
   Buffer *keys, *perm; /* [2, n]; a merge reads one half and writes the other */
-  Buffer *state;       /* the next of the left and of the right run, the half that is in use */
+  Buffer *state;       /* see te_merge_sort */
 } RowSort;
 
-/* Merges runs of `width` elements into runs of twice that. A step picks without branches, which no
- * processor could foresee: behind the end of a run it reads something that isn't taken. */
-static Stmt *merge_pass(LowerCtx *lc, const RowSort *s, const Expr *width) {
+int te_merge_passes(Context *c, const Expr *n) {
+  int64_t len;
+  int passes = 0;
+  if (!expr_const_int(c, n, &len)) return MAX_PASSES;
+  while (passes < MAX_PASSES && (INT64_C(1) << passes) < len) passes++;
+  return passes;
+}
+
+/* Merges runs of `width` elements into runs of twice that. */
+static Stmt *merge_pass(LowerCtx *lc, const Expr *n, const Expr *width, Buffer *state,
+                        TeMergeStep *step, void *ctx) {
   Context *c = lc->c;
   Var *run = VAR("run"), *pos = VAR("pos"), *mid = VAR("mid"), *end = VAR("end"), *i = VAR("i"),
       *j = VAR("j"), *from = VAR("source"), *base = VAR("base");
-  Var *left = var_create(c, "left", DT_BOOL);
-  const Expr *one = I64(1), *two = ADD(width, width), *last = SUB(s->n, one);
-  const Expr *vi = LOADN(s->keys, from->expr, expr_min(c, i->expr, last));
-  const Expr *vj = LOADN(s->keys, from->expr, expr_min(c, j->expr, last));
-  const Expr *no = expr_bool(c, false), *yes = expr_bool(c, true);
-  const Expr *in_order = SEL(LT(vj, vi), GE(j->expr, end->expr), yes);
-  const Expr *to = SUB(one, from->expr), *at = ADD(base->expr, pos->expr);
-  const Expr *taken = SEL(left->expr, one, I64(0)), *which = SEL(left->expr, i->expr, j->expr);
-  Stmt *step = SEQ(LET(i, LOADN(s->state, I64(0))), LET(j, LOADN(s->state, I64(1))),
-                   LET(left, SEL(LT(i->expr, mid->expr), in_order, no)),
-                   STOREN(s->keys, SEL(left->expr, vi, vj), to, at),
-                   STOREN(s->perm, LOADN(s->perm, from->expr, which), to, at),
-                   STOREN(s->state, ADD(i->expr, taken), I64(0)),
-                   STOREN(s->state, ADD(j->expr, SUB(one, taken)), I64(1)));
-  Stmt *merge =
-      SEQ(LET(base, MUL(run->expr, two)), LET(from, LOADN(s->state, I64(2))),
-          LET(mid, expr_min(c, ADD(base->expr, width), s->n)),
-          LET(end, expr_min(c, ADD(base->expr, two), s->n)), STOREN(s->state, base->expr, I64(0)),
-          STOREN(s->state, mid->expr, I64(1)), FOR(pos, SUB(end->expr, base->expr), step));
-  const Expr *runs = expr_floordiv(c, ADD(s->n, SUB(two, one)), two);
-  return SEQ(FOR(run, runs, merge), STOREN(s->state, SUB(one, LOADN(s->state, I64(2))), I64(2)));
+  const Expr *one = I64(1), *two = ADD(width, width), *left = I64(MERGE_LEFT),
+             *right = I64(MERGE_RIGHT), *half = I64(MERGE_HALF);
+  TeMerge m = {.i = i->expr, .j = j->expr, .mid = mid->expr, .end = end->expr};
+  m.from = from->expr;
+  m.to = SUB(one, from->expr);
+  m.at = ADD(base->expr, pos->expr);
+  Stmt *take = SEQ(LET(i, LOADN(state, left)), LET(j, LOADN(state, right)), step(lc, &m, ctx));
+  Stmt *merge = SEQ(LET(base, MUL(run->expr, two)), LET(from, LOADN(state, half)),
+                    LET(mid, expr_min(c, ADD(base->expr, width), n)),
+                    LET(end, expr_min(c, ADD(base->expr, two), n)), STOREN(state, base->expr, left),
+                    STOREN(state, mid->expr, right), FOR(pos, SUB(end->expr, base->expr), take));
+  return SEQ(FOR(run, expr_floordiv(c, ADD(n, SUB(two, one)), two), merge),
+             STOREN(state, SUB(one, LOADN(state, half)), half));
 }
 
-/* Sorts a row by its keys; `passes` double the length of a run until it is all of the row. */
-static Stmt *sort_row(LowerCtx *lc, const RowSort *s, int64_t passes) {
+Stmt *te_merge_sort(LowerCtx *lc, const Expr *n, Buffer *state, TeMergeStep *step, void *ctx) {
   Context *c = lc->c;
-  Var *k = VAR("k"), *p = VAR("p");
+  Var *p = VAR("p");
   int64_t len;
   const Expr *width = expr_binary(c, EXPR_SHL, I64(1), p->expr);
-  Stmt *pass = merge_pass(lc, s, width);
-  if (!expr_const_int(c, s->n, &len)) pass = IF(LT(width, s->n), pass, NULL);
+  Stmt *pass = merge_pass(lc, n, width, state, step, ctx);
+  if (!expr_const_int(c, n, &len)) pass = IF(LT(width, n), pass, NULL);
+  return SEQ(STOREN(state, I64(0), I64(MERGE_HALF)), FOR(p, I64(te_merge_passes(c, n)), pass));
+}
+
+/* A step picks without branches, which no processor could foresee: behind the end of a run it
+ * reads something that isn't taken. */
+static Stmt *merge_keys(LowerCtx *lc, const TeMerge *m, void *ctx) {
+  Context *c = lc->c;
+  const RowSort *s = ctx;
+  Var *left = var_create(c, "left", DT_BOOL);
+  const Expr *one = I64(1), *last = SUB(s->n, one);
+  const Expr *vi = LOADN(s->keys, m->from, expr_min(c, m->i, last));
+  const Expr *vj = LOADN(s->keys, m->from, expr_min(c, m->j, last));
+  const Expr *no = expr_bool(c, false), *yes = expr_bool(c, true);
+  const Expr *in_order = SEL(LT(vj, vi), GE(m->j, m->end), yes);
+  const Expr *taken = SEL(left->expr, one, I64(0)), *which = SEL(left->expr, m->i, m->j);
+  return SEQ(LET(left, SEL(LT(m->i, m->mid), in_order, no)),
+             STOREN(s->keys, SEL(left->expr, vi, vj), m->to, m->at),
+             STOREN(s->perm, LOADN(s->perm, m->from, which), m->to, m->at),
+             STOREN(s->state, ADD(m->i, taken), I64(MERGE_LEFT)),
+             STOREN(s->state, ADD(m->j, SUB(one, taken)), I64(MERGE_RIGHT)));
+}
+
+/* Sorts a row by its keys. */
+static Stmt *sort_row(LowerCtx *lc, RowSort *s) {
+  Var *k = VAR("k");
   return SEQ(FOR(k, s->n, STOREN(s->perm, k->expr, I64(0), k->expr)),
-             STOREN(s->state, I64(0), I64(2)), FOR(p, I64(passes), pass));
+             te_merge_sort(lc, s->n, s->state, merge_keys, s));
 }
 
 #define MAX_SELECTED 32 /* first places that are kept in order by insertion */
@@ -143,7 +169,8 @@ static Buffer *permutation(LowerCtx *lc, const TeAxes *t, bool descending, int64
   Context *c = lc->c;
   Arena *a = lc->arena;
   Span span = lc->node->span;
-  const Expr *n = expr_product(c, t->red, t->nred), *two_n[2] = {I64(2), n}, *three = I64(3);
+  const Expr *n = expr_product(c, t->red, t->nred), *two_n[2] = {I64(2), n},
+             *states = I64(MERGE_STATE);
   const Expr *shape[TE_MAX_RANK + 1], *row[TE_MAX_RANK], *idx[TE_MAX_RANK + 1];
   uint32_t nrow = 0;
   for (uint32_t i = 0; i < t->x->ndim; i++)
@@ -159,24 +186,22 @@ static Buffer *permutation(LowerCtx *lc, const TeAxes *t, bool descending, int64
   shape[nrow] = kept;
   idx[nrow] = done->expr;
   Buffer *out = te_alloc(lc, "order", shape, nrow + 1, DT_I64);
-  int64_t len, passes = 0;
+  int64_t len;
   bool known = expr_const_int(c, n, &len);
-  while (known && passes < 62 && (INT64_C(1) << passes) < len) passes++;
-  if (!known) passes = 62;
   Var *k = VAR("k");
   RowSort s = {.n = n};
   s.keys = buffer_create(c, "keys", key_dtype(te_acc_dtype(t->x->dtype)), two_n, 2, "global");
   s.perm = buffer_create(c, "perm", DT_I64, two_n, 2, "global");
-  s.state = buffer_create(c, "state", DT_I64, &three, 1, "local");
+  s.state = buffer_create(c, "state", DT_I64, &states, 1, "local");
   const Expr *key = sort_key(c, row_load(lc, t, row, k->expr), descending);
-  const Expr *half = few ? I64(0) : LOADN(s.state, I64(2));
+  const Expr *half = few ? I64(0) : LOADN(s.state, I64(MERGE_HALF));
   Stmt *body = SEQ(stmt_alloc(a, span, s.keys), stmt_alloc(a, span, s.perm),
                    stmt_alloc(a, span, s.state), FOR(k, n, STOREN(s.keys, key, I64(0), k->expr)),
-                   few ? select_row(lc, &s, places) : sort_row(lc, &s, passes),
+                   few ? select_row(lc, &s, places) : sort_row(lc, &s),
                    FOR(done, kept, stmt_store(a, span, out, idx, LOADN(s.perm, half, done->expr))));
   if (nrow) {
     body = FOR(r, expr_product(c, shape, nrow), body);
-    te_parallel(lc, body, known ? len * (few ? 2 : passes + 1) : 0);
+    te_parallel(lc, body, known ? len * (few ? 2 : te_merge_passes(c, n) + 1) : 0);
   }
   te_block(lc, "sort", body);
   return out;

@@ -116,6 +116,20 @@ Stmt *te_index_check(LowerCtx *lc, const Expr *at, const Expr *dim);
  * (ir/ops/sort.c). */
 Buffer *te_sort_order(LowerCtx *lc, Buffer *x, uint32_t axis, bool descending);
 
+/* One step of a merge: the next elements of two runs, which end in front of mid and end, in half
+ * `from` of buffers [2, n], and the place `at` in half `to` where the one that comes first goes. */
+typedef struct {
+  const Expr *i, *j, *mid, *end, *from, *to, *at;
+} TeMerge;
+enum { MERGE_LEFT, MERGE_RIGHT, MERGE_HALF, MERGE_STATE }; /* i, j, the half that is in use */
+typedef Stmt *TeMergeStep(LowerCtx *lc, const TeMerge *m, void *ctx);
+/* Loops that sort n elements by merging from the bottom up. `step` moves an element and stores
+ * i + 1 to state[MERGE_LEFT] or j + 1 to state[MERGE_RIGHT]; state holds MERGE_STATE numbers or
+ * more, and at the end the sorted half in state[MERGE_HALF]. */
+Stmt *te_merge_sort(LowerCtx *lc, const Expr *n, Buffer *state, TeMergeStep *step, void *ctx);
+/* The times that te_merge_sort goes through n elements; for symbolic n, the most. */
+int te_merge_passes(Context *c, const Expr *n);
+
 /* Building blocks of composites: a new operator without attributes given; a node bound before the
  * one that is lowered, typed, or NULL after an error. */
 Node *te_make(LowerCtx *lc, OpId op, Node *const *in, uint32_t n);
