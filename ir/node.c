@@ -89,6 +89,21 @@ Node *node_create(Func *f, OpId op, Node *const *in, uint32_t n, Span s) {
   return x;
 }
 
+bool node_is_atom(const Node *n) {
+  switch (n->op) {
+  case OP_PARAM:
+  case OP_CONST:
+  case OP_SHAPE_EXPR:
+  case OP_PRIM_VALUE:
+  case OP_STR:
+  case OP_DTYPE:
+  case OP_TUPLE:
+  case OP_GLOBAL:
+  case OP_EXTERN: return true;
+  default: return node_is_bound(n);
+  }
+}
+
 Node *node_const(Func *f, ConstData *d, Span s) {
   Context *c = func_ctx(f);
   Node *x = node_create(f, OP_CONST, NULL, 0, s);

@@ -126,6 +126,8 @@ static inline Node *func_result(const Func *f) {
 static inline bool node_is_bound(const Node *n) {
   return n->block != NULL;
 }
+/* Whether n can be an operand as it stands: bound, a parameter, or of a kind written in place. */
+bool node_is_atom(const Node *n);
 
 /* The callable that a function is. */
 const SInfo *func_sinfo(const Func *f);

@@ -204,7 +204,7 @@ static Node *bind_value(Sema *s, const Tree *target, Node *value, const SInfo *a
   bool unproved = false;
   if (annot) annot = check_annotation(s, annot_tree, target->name, value, annot, &unproved);
   if (unproved) {
-    if (!graph_is_atom(value))
+    if (!node_is_atom(value))
       node_bind_last(graph_block(s, target), value,
                      arena_printf(s->arena, "%s_unchecked", target->name));
     n = guard_cast(s, annot_tree, value, annot);

@@ -8,24 +8,9 @@
 #include "frontend/script/graph.h"
 #include "frontend/script/guard.h"
 
-bool graph_is_atom(const Node *n) {
-  switch (n->op) {
-  case OP_PARAM:
-  case OP_CONST:
-  case OP_SHAPE_EXPR:
-  case OP_PRIM_VALUE:
-  case OP_STR:
-  case OP_DTYPE:
-  case OP_TUPLE:
-  case OP_GLOBAL:
-  case OP_EXTERN: return true;
-  default: return n->block != NULL;
-  }
-}
-
 Node *graph_operand(Sema *s, const Tree *t) {
   Node *n = graph_expr(s, t);
-  if (graph_is_atom(n)) return n;
+  if (node_is_atom(n)) return n;
   if (n->sinfo->kind == SINFO_BAD && n->op == OP_TUPLE) return n;
   node_bind_last(graph_block(s, t), n, NULL);
   return n;

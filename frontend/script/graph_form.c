@@ -149,7 +149,7 @@ Node *graph_read_match_cast(Sema *s, const Tree *t) {
   if (!want(s, t, 2, 2, "R.match_cast(value, type)")) return graph_bad(s, t);
   const Tree *vt = plain(t->at[0]), *tt = plain(t->at[1]);
   Node *v = graph_expr(s, vt);
-  bool over = !graph_is_atom(v) && v->sinfo->kind != SINFO_BAD;
+  bool over = !node_is_atom(v) && v->sinfo->kind != SINFO_BAD;
   if (over) node_bind_last(graph_block(s, vt), v, "unchecked");
   s->allow_undefined = true;
   const SInfo *want_type = sema_type(s, tt);

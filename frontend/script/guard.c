@@ -86,7 +86,7 @@ static bool refute(Sema *s, const Tree *at, const SInfo *have, const SInfo *want
 
 Node *guard_cast(Sema *s, const Tree *at, Node *v, const SInfo *want) {
   if (refute(s, at, v->sinfo, want)) return graph_bad(s, at);
-  if (!graph_is_atom(v)) node_bind_last(graph_block(s, at), v, NULL);
+  if (!node_is_atom(v)) node_bind_last(graph_block(s, at), v, NULL);
   diag_warn(s->ctx->diags, WARN_RUNTIME_CHECK, tree_span(s, at),
             "this is checked when the program runs: %s is not known to be %s",
             sema_type_text(s, v->sinfo), sema_type_text(s, want));

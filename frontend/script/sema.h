@@ -161,8 +161,6 @@ Node *graph_expr(Sema *s, const Tree *t);
 /* A value that can be an operand: computations get bound to a fresh name. */
 Node *graph_operand(Sema *s, const Tree *t);
 Node *graph_bad(Sema *s, const Tree *t);
-/* Can n stand as an operand as it is (bound, a parameter, or printed in place)? */
-bool graph_is_atom(const Node *n);
 BindingBlock *graph_block(Sema *s, const Tree *t);
 /* Is t the call ns.name(...)? */
 bool graph_is_call(const Tree *t, const char *ns, const char *name);

@@ -15,21 +15,6 @@ bool node_may_alias(const Node *n) {
   }
 }
 
-bool node_is_leaf(const Node *n) {
-  switch (n->op) {
-  case OP_PARAM:
-  case OP_CONST:
-  case OP_SHAPE_EXPR:
-  case OP_PRIM_VALUE:
-  case OP_STR:
-  case OP_DTYPE:
-  case OP_GLOBAL:
-  case OP_EXTERN:
-  case OP_TUPLE: return true;
-  default: return false;
-  }
-}
-
 PrimFunc *node_callee_prim(const Node *n) {
   if (n->op != OP_call_tir || n->nin == 0 || node_in(n, 0)->op != OP_GLOBAL) return NULL;
   return module_prim(n->func->module, node_in(n, 0)->str);
@@ -153,12 +138,12 @@ void graph_bind_operands(Node *at, Node *n) {
     Node *d = node_in(n, i);
     if (d->block || d->op == OP_PARAM) continue;
     graph_bind_operands(at, d);
-    if (!node_is_leaf(d)) node_bind_before(at, d, NULL);
+    if (!node_is_atom(d)) node_bind_before(at, d, NULL);
   }
 }
 
 void graph_take_composite(Node *n, Node *made) {
-  if (made->block || made->op == OP_PARAM || node_is_leaf(made)) {
+  if (node_is_atom(made)) {
     if (!made->block && made->op != OP_PARAM) graph_bind_operands(n, made);
     graph_replace(n, made);
     node_delete(n);

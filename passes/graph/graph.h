@@ -20,8 +20,6 @@ static inline bool node_is_call_tir(const Node *n) {
 }
 /* Whether n's value may be (part of) the memory of its operands: views, tuples, what passes on. */
 bool node_may_alias(const Node *n);
-/* Kinds that stand in place at their uses. */
-bool node_is_leaf(const Node *n);
 /* The prim_func that a plain call_tir calls, or NULL. */
 PrimFunc *node_callee_prim(const Node *n);
 /* Same operator, payload, attributes, struct info and operands (floating ones by the same rule). */

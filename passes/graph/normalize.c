@@ -30,11 +30,11 @@ bool pass_normalize(PassCtx *pc) {
         }
       /* what the result nests is bound at the end */
       Node *r = seq_result(s);
-      if (r->block || node_is_leaf(r)) {
+      if (node_is_atom(r)) {
         if (r->op != OP_TUPLE || r->block) continue;
         bool nested = false;
         for (uint32_t k = 0; k < r->nin; k++)
-          nested |= !node_in(r, k)->block && !node_is_leaf(node_in(r, k));
+          nested |= !node_is_atom(node_in(r, k));
         if (!nested) continue;
       }
       BindingBlock *b = s->last;
