@@ -33,8 +33,7 @@ bool pass_normalize(PassCtx *pc) {
       if (node_is_atom(r)) {
         if (r->op != OP_TUPLE || r->block) continue;
         bool nested = false;
-        for (uint32_t k = 0; k < r->nin; k++)
-          nested |= !node_is_atom(node_in(r, k));
+        for (uint32_t k = 0; k < r->nin; k++) nested |= !node_is_atom(node_in(r, k));
         if (!nested) continue;
       }
       BindingBlock *b = s->last;
