@@ -102,7 +102,7 @@ typedef struct {
                        the lowest that holds them */
 } RowPlan;
 
-/* ---- contraction.c ---- */
+/* ---- contraction_find.c ---- */
 #define K_BLOCK 1024  /* up to here a sum is taken in one go, longer ones in blocks */
 #define NEAR_STRIDE 4 /* columns no farther apart are read in place */
 /* The load of a factor, which may be cast; NULL when it is something else. */
@@ -110,6 +110,10 @@ const Expr *factor_load(const Expr *e);
 /* swap: the columns are an axis of the other operand, along which C is strided (a convolution of
  * NCHW with its output channels in lanes). */
 bool contraction_find(Sched *s, const Group *g, bool swap, Contraction *con);
+
+static inline const Expr *compare_to(Context *c, ExprKind k, const Expr *e, int64_t v) {
+  return expr_binary(c, k, e, i64(c, v));
+}
 
 /* How many columns are tiled. */
 static inline const Expr *contraction_columns(Context *c, const Contraction *con) {
@@ -212,6 +216,11 @@ typedef struct {
 } Kernel;
 /* Loops over tiles that cover the plan's rows and all columns, with `nv` vectors a tile. */
 void gemm_rows(Kernel *kn, const RowPlan *plan, uint32_t nv, bool parallel, StmtVec *out);
+
+/* ---- contraction_rows.c ---- */
+/* All of it from one source of B. few: less code is better than tiles for every case, as there
+ * aren't many rows. */
+void contraction_blocks(Kernel *kn, bool few, bool parallel, StmtVec *out);
 
 /* ---- pack.c ---- */
 /* Copies B into panels at run time: allocates the buffer and emits the loops. */

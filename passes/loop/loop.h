@@ -5,7 +5,7 @@
  * (inline.c), long sums cut into parts (split.c); stages are merged into groups that share outer
  * loops (group.c). A group's loops are split where conditions turn, repeat or are the same for all
  * (regions.c, stretches.c, unswitch.c) and emitted with vector expressions (row.c, emit.c) or as
- * register-tiled contractions (contraction.c, gemm.c, tile.c). What is no stage goes through
+ * register-tiled contractions (contraction*.c, gemm.c, tile.c). What is no stage goes through
  * lower_block.c, which is right for everything; its innermost loops get lanes where their
  * iterations are independent (dependence.c).
  */

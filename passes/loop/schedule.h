@@ -134,13 +134,16 @@ bool unswitch_emit(Sched *s, const Group *g, StmtVec *out);
  * false: it doesn't, nothing was emitted. */
 bool stretches_emit(Sched *s, const Group *g, StmtVec *out);
 
-/* ---- contraction.c ---- */
+/* ---- contraction_find.c ---- */
 bool stage_is_contraction(Sched *s, const Stage *st);
 /* Tiles of one, about: what threads can share. */
 int64_t contraction_tasks(Sched *s, const Stage *st);
 /* The same without a factor: sums or extremes of windows that overlap (a pooling). */
 bool stage_is_window(Sched *s, const Stage *st);
-/* before: the plain stage before g, to be computed inside g's loops; or NULL. false: no tiled form,
+
+/* ---- contraction.c ---- */
+/* Loops for the contraction that is g's first stage, with the other stages as its epilogue.
+ * before: the plain stage before g, to be computed inside g's loops; or NULL. false: no tiled form,
  * nothing was emitted. */
 bool contraction_emit(Sched *s, Group *g, const Stage *before, StmtVec *out);
 
