@@ -111,6 +111,15 @@ static bool not_negative(InferCtx *ic, const Node *n, const Expr *extent, const 
   return false;
 }
 
+/* Dims of the result from those of data and kernel, all in the plain layouts. */
+static void result_dims(InferCtx *ic, const Conv *v, const Expr *const *xd, const Expr *const *kd,
+                        const Expr **dims) {
+  dims[v->out.n] = xd[v->data.n];
+  dims[v->out.c] = kd[v->kernel.n];
+  for (uint32_t i = 0; i < v->nd; i++)
+    dims[v->out.at[i]] = window_extent(ic, &v->w, i, xd[v->data.at[i]], kd[v->kernel.at[i]]);
+}
+
 const SInfo *infer_conv(InferCtx *ic, Node *n) {
   Context *c = ic->c;
   Conv v;
@@ -126,33 +135,79 @@ const SInfo *infer_conv(InferCtx *ic, Node *n) {
   const Expr *const *xd = layout_plain_dims(ic, &v.data, x->dims);
   const Expr *want = expr_simplify(c, MUL(kd[v.kernel.c], groups));
   if (!same_channels(ic, n, x, w, xd[v.data.c], want)) return NULL;
-  const Expr *dims[WINDOW_MAX + 2];
-  dims[v.out.n] = xd[v.data.n];
-  dims[v.out.c] = kd[v.kernel.n];
-  for (uint32_t i = 0; i < v.nd; i++) {
-    const Expr *e = window_extent(ic, &v.w, i, xd[v.data.at[i]], kd[v.kernel.at[i]]);
-    if (!not_negative(ic, n, e, x, w)) return NULL;
-    dims[v.out.at[i]] = e;
-  }
-  return layout_tensor(ic, &v.out, dims, d);
+  const Expr *dims[LAYOUT_AXES];
+  result_dims(ic, &v, xd, kd, dims);
+  for (uint32_t i = 0; i < v.nd; i++)
+    if (!not_negative(ic, n, dims[v.out.at[i]], x, w)) return NULL;
+  return layout_tensor(ic, n, &v.out, dims, d);
 }
 
-/* Output channel o belongs to group o // size; the whole when there is just one. */
-static const Expr *in_group(LowerCtx *lc, const Expr *o, const Expr *size, const Expr *each,
+/* Tensors whose spatial axes are in blocks are taken and given through copies in plain layouts, and
+ * all others when `all`. Blocks of channels stay as they are. */
+typedef struct {
+  Buffer *x, *w;
+  Layout result; /* the operator's own, and its shape */
+  const Expr *const *own;
+  const Expr *const *shape; /* of the result in v->out */
+} Operands;
+
+static Operands take_operands(LowerCtx *lc, Conv *v, bool all) {
+  InferCtx ic = {.c = lc->c, .m = lc->m, .arena = lc->arena};
+  uint32_t ndim;
+  const Expr *const *own = te_result_shape(lc, 0, &ndim);
+  Operands o = {te_arg(lc, 0), te_arg(lc, 1), v->out, own, own};
+  if (all || layout_splits_space(&v->data)) {
+    o.x = layout_unblock(lc, o.x, &v->data);
+    v->data = layout_plain(&v->data);
+  }
+  if (all || layout_splits_space(&v->kernel)) {
+    o.w = layout_unblock(lc, o.w, &v->kernel);
+    v->kernel = layout_plain(&v->kernel);
+  }
+  if (all || layout_splits_space(&v->out)) {
+    o.shape = layout_plain_dims(&ic, &v->out, o.shape);
+    v->out = layout_plain(&v->out);
+  }
+  return o;
+}
+
+/* r, in v->out, as the result. */
+static bool finish(LowerCtx *lc, Buffer *r, const Conv *v, const Operands *o) {
+  if (o->result.nblocks != v->out.nblocks) {
+    layout_result(lc, r, &o->result);
+  } else if (dtype_eq(r->dtype, te_result_dtype(lc, 0))) {
+    te_out(lc, r);
+  } else {
+    te_result_begin(lc, 0, "compute");
+    te_out_value(lc, te_load(lc, r, lc->ax));
+  }
+  return true;
+}
+
+/* ---- channels ---- */
+/* Output channel o belongs to group o // size, whose input channels begin at that times `each`; k
+ * counts within the group. */
+static const Expr *in_group(Context *c, const Expr *o, const Expr *size, const Expr *each,
                             int64_t groups, const Expr *k) {
-  Context *c = lc->c;
   if (groups == 1) return k;
   return expr_simplify(c, ADD(MUL(expr_floordiv(c, o, size), each), k));
 }
 
-static bool finish(LowerCtx *lc, Buffer *r) {
-  if (dtype_eq(r->dtype, te_result_dtype(lc, 0))) {
-    te_out(lc, r);
-    return true;
-  }
-  te_result_begin(lc, 0, "compute");
-  te_out_value(lc, te_load(lc, r, lc->ax));
-  return true;
+/* Input channel k of o's group. Where groups are whole blocks, or of one channel each way, its
+ * parts follow from o's and k's: no index is divided then. */
+static LayoutPos input_channel(Context *c, const LayoutPos *o, const Expr *size, const Expr *each,
+                               int64_t groups, const LayoutPos *k) {
+  int64_t s, e;
+  if (groups == 1) return *k;
+  if (expr_is_int(size, 1) && expr_is_int(each, 1)) return *o;
+  if (k->size && o->size && expr_const_int(c, size, &s) && expr_const_int(c, each, &e) &&
+      s % o->size == 0 && e % k->size == 0)
+    return (LayoutPos){
+        NULL,
+        in_group(c, o->outer, expr_i64(c, s / o->size), expr_i64(c, e / k->size), groups, k->outer),
+        k->inner, k->size};
+  return (LayoutPos){.whole =
+                         in_group(c, layout_whole(c, o), size, each, groups, layout_whole(c, k))};
 }
 
 bool lower_conv(LowerCtx *lc, Node *n) {
@@ -160,36 +215,51 @@ bool lower_conv(LowerCtx *lc, Node *n) {
   InferCtx ic = {.c = c, .m = lc->m, .arena = lc->arena};
   Conv v;
   if (!read_conv(&ic, n, &v)) return false;
-  if (v.data.nblocks || v.kernel.nblocks || v.out.nblocks) return te_error(lc, LAYOUT_NOT_COMPILED);
-  Buffer *x = te_arg(lc, 0), *w = te_arg(lc, 1);
-  const Expr *each = w->shape[v.kernel.c], *groups = te_i64(lc, v.groups);
-  const Expr *size = expr_simplify(c, expr_floordiv(c, w->shape[v.kernel.n], groups));
-  if (!te_need_equal(lc, x->shape[v.data.c], expr_simplify(c, MUL(each, groups)),
+  Operands op = take_operands(lc, &v, false);
+  Buffer *x = op.x, *w = op.w;
+  const Expr *const *xd = layout_plain_dims(&ic, &v.data, x->shape);
+  const Expr *const *wd = layout_plain_dims(&ic, &v.kernel, w->shape);
+  const Expr *each = wd[v.kernel.c], *groups = te_i64(lc, v.groups);
+  const Expr *size = expr_simplify(c, expr_floordiv(c, wd[v.kernel.n], groups));
+  if (!te_need_equal(lc, xd[v.data.c], expr_simplify(c, MUL(each, groups)),
                      "the channels of data and weight") ||
-      !te_need_equal(lc, w->shape[v.kernel.n], expr_simplify(c, MUL(size, groups)),
+      !te_need_equal(lc, wd[v.kernel.n], expr_simplify(c, MUL(size, groups)),
                      "output channels and groups"))
     return false;
+  const Expr *dims[LAYOUT_AXES];
+  result_dims(&ic, &v, xd, wd, dims);
+  if (!layout_need_blocks(lc, &op.result, op.own, dims)) return false;
   x = window_pad(lc, x, &v.data, &v.w, NULL, expr_lit(c, x->dtype, 0));
-  const Expr *red[WINDOW_MAX + 1] = {each};
-  for (uint32_t i = 0; i < v.nd; i++) red[i + 1] = w->shape[v.kernel.at[i]];
-  uint32_t ndim;
-  const Expr *const *shape = te_result_shape(lc, 0, &ndim);
+  /* in blocks when both operands are, of one size: block, window, channel in the block */
+  int64_t block = layout_block_size(&v.data, v.data.c);
+  if (layout_block_size(&v.kernel, v.kernel.c) != block) block = 0;
+  const Expr *red[WINDOW_MAX + 2] = {block ? w->shape[v.kernel.major[v.kernel.c]] : each};
+  for (uint32_t i = 0; i < v.nd; i++) red[i + 1] = wd[v.kernel.at[i]];
+  red[v.nd + 1] = te_i64(lc, block);
   DType acc = te_acc_dtype(te_result_dtype(lc, 0));
   te_reduce_begin(lc, arena_printf(lc->arena, "%s_%s", lc->name, v.data.c == 1 ? "nchw" : "nhwc"),
-                  shape, ndim, acc, red, v.nd + 1);
-  const Expr *ix[WINDOW_MAX + 2], *iw[WINDOW_MAX + 2], *const *k = lc->ax + ndim;
-  const Expr *o = lc->ax[v.out.c];
-  ix[v.data.n] = lc->ax[v.out.n];
-  ix[v.data.c] = in_group(lc, o, size, each, v.groups, k[0]);
-  iw[v.kernel.n] = o;
-  iw[v.kernel.c] = k[0];
+                  op.shape, v.out.rank, acc, red, v.nd + (block ? 2 : 1));
+  const Expr *const *k = lc->ax + v.out.rank;
+  LayoutPos at[LAYOUT_AXES], in[LAYOUT_AXES], kernel[LAYOUT_AXES];
+  layout_positions(c, &v.out, lc->ax, at);
+  const LayoutPos *o = &at[v.out.c];
+  LayoutPos channel =
+      block ? (LayoutPos){NULL, k[0], k[v.nd + 1], block} : (LayoutPos){.whole = k[0]};
+  in[v.data.n] = at[v.out.n];
+  in[v.data.c] = input_channel(c, o, size, each, v.groups, &channel);
+  kernel[v.kernel.n] = *o;
+  kernel[v.kernel.c] = channel;
   for (uint32_t i = 0; i < v.nd; i++) {
-    const Expr *at = MUL(lc->ax[v.out.at[i]], te_i64(lc, v.w.stride[i]));
-    ix[v.data.at[i]] = ADD(at, MUL(k[i + 1], te_i64(lc, v.w.dilation[i])));
-    iw[v.kernel.at[i]] = k[i + 1];
+    const Expr *to = MUL(layout_whole(c, &at[v.out.at[i]]), te_i64(lc, v.w.stride[i]));
+    to = ADD(to, MUL(k[i + 1], te_i64(lc, v.w.dilation[i])));
+    in[v.data.at[i]] = (LayoutPos){.whole = to};
+    kernel[v.kernel.at[i]] = (LayoutPos){.whole = k[i + 1]};
   }
+  const Expr *ix[LAYOUT_RANK], *iw[LAYOUT_RANK];
+  layout_index(c, &v.data, in, ix);
+  layout_index(c, &v.kernel, kernel, iw);
   const Expr *a = te_cast(c, acc, te_load(lc, x, ix)), *b = te_cast(c, acc, te_load(lc, w, iw));
-  return finish(lc, te_reduce_end(lc, TE_SUM, MUL(a, b)));
+  return finish(lc, te_reduce_end(lc, TE_SUM, MUL(a, b)), &v, &op);
 }
 
 /* ---- transposed ---- */
@@ -199,6 +269,14 @@ static const Expr *transposed_extent(Context *c, const Conv *v, uint32_t i, cons
   const Expr *e = MUL(SUB(dim, one), expr_i64(c, v->w.stride[i]));
   e = ADD(e, MUL(SUB(k, one), expr_i64(c, v->w.dilation[i])));
   return expr_simplify(c, ADD(e, expr_i64(c, v->extra[i] + 1 - v->w.before[i] - v->w.after[i])));
+}
+
+static void transposed_dims(Context *c, const Conv *v, const Expr *const *xd, const Expr *const *kd,
+                            const Expr **dims) {
+  dims[v->out.n] = xd[v->data.n];
+  dims[v->out.c] = expr_simplify(c, MUL(kd[v->kernel.n], expr_i64(c, v->groups)));
+  for (uint32_t i = 0; i < v->nd; i++)
+    dims[v->out.at[i]] = transposed_extent(c, v, i, xd[v->data.at[i]], kd[v->kernel.at[i]]);
 }
 
 const SInfo *infer_conv_transpose(InferCtx *ic, Node *n) {
@@ -214,23 +292,17 @@ const SInfo *infer_conv_transpose(InferCtx *ic, Node *n) {
   if (!x->dims || !kd) return sinfo_tensor_ndim(c, (int32_t)v.out.rank, d);
   const Expr *const *xd = layout_plain_dims(ic, &v.data, x->dims);
   if (!same_channels(ic, n, x, w, xd[v.data.c], kd[v.kernel.c])) return NULL;
-  const Expr *dims[WINDOW_MAX + 2];
-  dims[v.out.n] = xd[v.data.n];
-  dims[v.out.c] = expr_simplify(c, MUL(kd[v.kernel.n], expr_i64(c, v.groups)));
-  for (uint32_t i = 0; i < v.nd; i++) {
-    const Expr *e = transposed_extent(c, &v, i, xd[v.data.at[i]], kd[v.kernel.at[i]]);
-    if (!not_negative(ic, n, e, x, w)) return NULL;
-    dims[v.out.at[i]] = e;
-  }
-  return layout_tensor(ic, &v.out, dims, d);
+  const Expr *dims[LAYOUT_AXES];
+  transposed_dims(c, &v, xd, kd, dims);
+  for (uint32_t i = 0; i < v.nd; i++)
+    if (!not_negative(ic, n, dims[v.out.at[i]], x, w)) return NULL;
+  return layout_tensor(ic, n, &v.out, dims, d);
 }
 
 /* Data with stride - 1 zeros between its elements and a border of dilation * (kernel - 1) -
  * padding. */
-static Buffer *spread(LowerCtx *lc, Buffer *x, Buffer *w, const Conv *v) {
+static Buffer *spread(LowerCtx *lc, Buffer *x, Buffer *w, const Conv *v, const Expr *const *out) {
   Context *c = lc->c;
-  uint32_t ndim;
-  const Expr *const *out = te_result_shape(lc, 0, &ndim);
   const Expr *shape[WINDOW_MAX + 2], *reach[WINDOW_MAX];
   for (uint32_t i = 0; i < x->ndim; i++) shape[i] = x->shape[i];
   for (uint32_t i = 0; i < v->nd; i++) {
@@ -263,10 +335,10 @@ typedef struct {
   const Expr *count[WINDOW_MAX];
 } Residues;
 
-static bool find_residues(LowerCtx *lc, const Buffer *w, const Conv *v, Residues *r) {
+static bool find_residues(LowerCtx *lc, const Conv *v, const Operands *op, Residues *r) {
   Context *c = lc->c;
-  uint32_t ndim;
-  const Expr *const *out = te_result_shape(lc, 0, &ndim);
+  const Buffer *w = op->w;
+  const Expr *const *out = op->shape;
   bool strided = false;
   for (uint32_t i = 0; i < v->nd; i++) {
     int64_t k, s = v->w.stride[i];
@@ -299,12 +371,12 @@ static void pad_for_residues(LowerCtx *lc, const Conv *v, const Residues *r, Buf
   *w = window_pad(lc, *w, &v->kernel, &none, kernel, expr_lit(c, (*w)->dtype, 0));
 }
 
-static bool lower_by_residues(LowerCtx *lc, Buffer *x, Buffer *w, const Conv *v,
-                              const Residues *r) {
+static bool lower_by_residues(LowerCtx *lc, const Conv *v, const Operands *op, const Residues *r) {
   Context *c = lc->c;
+  Buffer *x = op->x, *w = op->w;
   pad_for_residues(lc, v, r, &x, &w);
-  uint32_t nd = v->nd, ndim;
-  const Expr *const *out = te_result_shape(lc, 0, &ndim);
+  uint32_t nd = v->nd, ndim = v->out.rank;
+  const Expr *const *out = op->shape;
   DType acc = te_acc_dtype(te_result_dtype(lc, 0));
   const Expr *shape[2 * WINDOW_MAX + 2], *red[WINDOW_MAX + 1] = {w->shape[v->kernel.c]};
   for (uint32_t i = 0; i < ndim; i++) shape[nd + i] = out[i];
@@ -326,7 +398,7 @@ static bool lower_by_residues(LowerCtx *lc, Buffer *x, Buffer *w, const Conv *v,
   }
   const Expr *a = te_cast(c, acc, te_load(lc, x, ix)), *b = te_cast(c, acc, te_load(lc, w, iw));
   Buffer *parts = te_reduce_end(lc, TE_SUM, MUL(a, b));
-  te_result_begin(lc, 0, "interleave");
+  te_spatial_begin(lc, "interleave", out, ndim, te_result_dtype(lc, 0));
   const Expr *at[2 * WINDOW_MAX + 2];
   for (uint32_t i = 0; i < ndim; i++) at[nd + i] = lc->ax[i];
   for (uint32_t i = 0; i < nd; i++) {
@@ -335,8 +407,8 @@ static bool lower_by_residues(LowerCtx *lc, Buffer *x, Buffer *w, const Conv *v,
     at[i] = expr_simplify(c, expr_floormod(c, o, s));
     at[nd + v->out.at[i]] = expr_simplify(c, SUB(expr_floordiv(c, o, s), r->first[i]));
   }
-  te_out_value(lc, te_load(lc, parts, at));
-  return true;
+  const Expr *value = te_cast(c, lc->stage_dtype, te_load(lc, parts, at));
+  return finish(lc, te_spatial_end(lc, value), v, op);
 }
 
 bool lower_conv_transpose(LowerCtx *lc, Node *n) {
@@ -344,8 +416,8 @@ bool lower_conv_transpose(LowerCtx *lc, Node *n) {
   InferCtx ic = {.c = c, .m = lc->m, .arena = lc->arena};
   Conv v;
   if (!read_conv(&ic, n, &v)) return false;
-  if (v.data.nblocks || v.kernel.nblocks || v.out.nblocks) return te_error(lc, LAYOUT_NOT_COMPILED);
-  Buffer *x = te_arg(lc, 0), *w = te_arg(lc, 1);
+  Operands op = take_operands(lc, &v, true);
+  Buffer *x = op.x, *w = op.w;
   const Expr *size = w->shape[v.kernel.n], *groups = te_i64(lc, v.groups);
   const Expr *each = expr_simplify(c, expr_floordiv(c, w->shape[v.kernel.c], groups));
   if (!te_need_equal(lc, x->shape[v.data.c], w->shape[v.kernel.c],
@@ -353,17 +425,19 @@ bool lower_conv_transpose(LowerCtx *lc, Node *n) {
       !te_need_equal(lc, x->shape[v.data.c], expr_simplify(c, MUL(each, groups)),
                      "input channels and groups"))
     return false;
+  const Expr *dims[LAYOUT_AXES];
+  transposed_dims(c, &v, x->shape, w->shape, dims);
+  if (!layout_need_blocks(lc, &op.result, op.own, dims)) return false;
   Residues residues;
-  if (find_residues(lc, w, &v, &residues)) return lower_by_residues(lc, x, w, &v, &residues);
-  x = spread(lc, x, w, &v);
+  if (find_residues(lc, &v, &op, &residues)) return lower_by_residues(lc, &v, &op, &residues);
+  x = spread(lc, x, w, &v, op.shape);
   const Expr *red[WINDOW_MAX + 1] = {each};
   for (uint32_t i = 0; i < v.nd; i++) red[i + 1] = w->shape[v.kernel.at[i]];
-  uint32_t ndim;
-  const Expr *const *shape = te_result_shape(lc, 0, &ndim);
+  uint32_t ndim = v.out.rank;
   DType acc = te_acc_dtype(te_result_dtype(lc, 0));
-  te_reduce_begin(lc, lc->name, shape, ndim, acc, red, v.nd + 1);
+  te_reduce_begin(lc, lc->name, op.shape, ndim, acc, red, v.nd + 1);
   const Expr *ix[WINDOW_MAX + 2], *iw[WINDOW_MAX + 2], *const *k = lc->ax + ndim;
-  const Expr *o = lc->ax[v.out.c], *ch = in_group(lc, o, size, each, v.groups, k[0]);
+  const Expr *o = lc->ax[v.out.c], *ch = in_group(c, o, size, each, v.groups, k[0]);
   ix[v.data.n] = lc->ax[v.out.n];
   ix[v.data.c] = iw[v.kernel.c] = ch;
   iw[v.kernel.n] = v.groups == 1 ? o : expr_floormod(c, o, size);
@@ -373,5 +447,5 @@ bool lower_conv_transpose(LowerCtx *lc, Node *n) {
     iw[v.kernel.at[i]] = SUB(last, k[i + 1]);
   }
   const Expr *a = te_cast(c, acc, te_load(lc, x, ix)), *b = te_cast(c, acc, te_load(lc, w, iw));
-  return finish(lc, te_reduce_end(lc, TE_SUM, MUL(a, b)));
+  return finish(lc, te_reduce_end(lc, TE_SUM, MUL(a, b)), &v, &op);
 }

@@ -62,7 +62,7 @@ const SInfo *infer_resize(InferCtx *ic, Node *n) {
   if (!x->dims || !s->dims) return sinfo_tensor_ndim(ic->c, (int32_t)l.rank, d);
   const Expr **dims = infer_dims_copy(ic, layout_plain_dims(ic, &l, x->dims), l.ndim, 0);
   for (uint32_t i = 0; i < nd; i++) dims[l.at[i]] = s->dims[i];
-  return layout_tensor(ic, &l, dims, d);
+  return layout_tensor(ic, n, &l, dims, d);
 }
 
 /* ---- lowering ---- */
@@ -238,9 +238,15 @@ bool lower_resize(LowerCtx *lc, Node *n) {
   InferCtx ic = {.c = c, .m = lc->m, .arena = lc->arena};
   Resize r = {.lc = lc, .a = n->attrs, .x = te_arg(lc, 0), .nd = axes_of(n->op)};
   if (!layout_read(&ic, n, "layout", r.a->layout, r.nd, false, &r.l)) return false;
-  if (r.l.nblocks) return te_error(lc, LAYOUT_NOT_COMPILED);
+  Layout own = r.l;
   uint32_t ndim;
   const Expr *const *shape = te_result_shape(lc, 0, &ndim), *zero = te_i64(lc, 0);
+  shape = layout_plain_dims(&ic, &own, shape);
+  for (uint32_t i = 0; i < own.nblocks; i++)
+    if (shape[own.block[i].of]->kind != EXPR_INT && layout_splits_space(&own))
+      return te_error(lc, "the extent of an axis in blocks must be known");
+  r.x = layout_unblock(lc, r.x, &own);
+  r.l = layout_plain(&own);
   for (uint32_t i = 0; i < r.nd; i++) {
     const Expr *in = r.in[i] = r.x->shape[r.l.at[i]];
     r.out[i] = shape[r.l.at[i]];
@@ -261,19 +267,19 @@ bool lower_resize(LowerCtx *lc, Node *n) {
     te_spatial_begin(lc, "resize_axis", dims, x->ndim, DT_F32);
     x = te_spatial_end(lc, interpolate(&r, x, left - 1, left, lc->ax));
   }
-  te_result_begin(lc, 0, "resize");
+  te_spatial_begin(lc, "resize", shape, r.l.rank, te_result_dtype(lc, 0));
   const Expr *v = r.weighs ? interpolate(&r, x, 0, left, lc->ax) : nearest_value(&r);
-  if (!crops && dtype_eq(v->dtype, lc->stage_dtype)) {
-    te_out(lc, te_spatial_end(lc, v));
-    return true;
-  }
-  v = te_cast(c, DT_F32, v);
+  if (crops || !dtype_eq(v->dtype, lc->stage_dtype)) v = te_cast(c, DT_F32, v);
   for (uint32_t i = 0; crops && i < r.nd; i++) {
     const Expr *at = position(&r, i, lc->ax[r.l.at[i]]);
     const Expr *last = SUB(te_cast(c, DT_F32, r.in[i]), flt(c, 1));
     const Expr *outside = OR(LT(at, flt(c, 0)), GT(at, last));
     v = SEL(outside, flt(c, r.a->extrapolation_value), v);
   }
-  te_out_value(lc, v);
+  Buffer *out = te_spatial_end(lc, te_cast(c, lc->stage_dtype, v));
+  if (own.nblocks)
+    layout_result(lc, out, &own);
+  else
+    te_out(lc, out);
   return true;
 }

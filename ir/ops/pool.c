@@ -84,23 +84,28 @@ static const Expr *pooled_extent(InferCtx *ic, const Pool *p, uint32_t i, const 
   return expr_simplify(c, expr_min(c, e, most));
 }
 
+/* Dims of the result from those of the data, in the plain layouts. */
+static void pooled_dims(InferCtx *ic, const Pool *p, const Expr *const *xd, const Expr **dims) {
+  dims[p->out.n] = xd[p->data.n];
+  dims[p->out.c] = xd[p->data.c];
+  for (uint32_t i = 0; i < p->nd; i++)
+    dims[p->out.at[i]] = pooled_extent(ic, p, i, xd[p->data.at[i]]);
+}
+
 const SInfo *infer_pool(InferCtx *ic, Node *n) {
   Pool p;
   if (!read_pool(ic, n, &p)) return NULL;
   const SInfo *x = data_arg(ic, n, p.data.rank);
   if (!x || !x->dims) return x ? sinfo_tensor_ndim(ic->c, (int32_t)p.out.rank, x->dtype) : NULL;
-  const Expr *const *xd = layout_plain_dims(ic, &p.data, x->dims), *dims[WINDOW_MAX + 2];
-  dims[p.out.n] = xd[p.data.n];
-  dims[p.out.c] = xd[p.data.c];
+  const Expr *dims[LAYOUT_AXES];
+  pooled_dims(ic, &p, layout_plain_dims(ic, &p.data, x->dims), dims);
   for (uint32_t i = 0; i < p.nd; i++) {
-    const Expr *e = pooled_extent(ic, &p, i, xd[p.data.at[i]]);
     int64_t v;
-    if (expr_const_int(ic->c, e, &v) && v < 0)
+    if (expr_const_int(ic->c, dims[p.out.at[i]], &v) && v < 0)
       return infer_error(ic, n, C_window, -1, "a window of %lld doesn't fit into axis %u of %s",
                          (long long)p.k[i], p.data.at[i], infer_shape_text(ic, x));
-    dims[p.out.at[i]] = e;
   }
-  return layout_tensor(ic, &p.out, dims, x->dtype);
+  return layout_tensor(ic, n, &p.out, dims, x->dtype);
 }
 
 static const Expr *least(Context *c, DType d) {
@@ -126,20 +131,80 @@ static const Expr *counted(LowerCtx *lc, const Pool *p, uint32_t i, const Expr *
   return expr_simplify(c, ADD(SUB(last, first), te_i64(lc, 1)));
 }
 
+/* Data and result of a layout whose spatial axes are in blocks are taken and given through copies
+ * in plain layouts. Blocks of channels stay as they are. */
+typedef struct {
+  Buffer *x;
+  Layout result; /* the operator's own, and its shape */
+  const Expr *const *own;
+  const Expr *const *shape; /* of the result in p->out */
+} Ends;
+
+static Ends take_data(LowerCtx *lc, Pool *p) {
+  InferCtx ic = {.c = lc->c, .m = lc->m, .arena = lc->arena};
+  uint32_t ndim;
+  const Expr *const *own = te_result_shape(lc, 0, &ndim);
+  Ends e = {te_arg(lc, 0), p->out, own, own};
+  if (layout_splits_space(&p->data)) {
+    e.x = layout_unblock(lc, e.x, &p->data);
+    p->data = layout_plain(&p->data);
+  }
+  if (layout_splits_space(&p->out)) {
+    e.shape = layout_plain_dims(&ic, &p->out, e.shape);
+    p->out = layout_plain(&p->out);
+  }
+  return e;
+}
+
+/* r, in p->out, as the result. */
+static void give_result(LowerCtx *lc, Buffer *r, const Pool *p, const Ends *e) {
+  if (e->result.nblocks == p->out.nblocks)
+    te_out(lc, r);
+  else
+    layout_result(lc, r, &e->result);
+}
+
+static void give_mean(LowerCtx *lc, const Expr *total, const Expr *by, const Pool *p,
+                      const Ends *e) {
+  Context *c = lc->c;
+  const Expr *mean = dtype_is_int(by->dtype) ? te_int_div(c, EXPR_DIV, total, by) : DIV(total, by);
+  give_result(lc, te_spatial_end(lc, te_cast(c, lc->stage_dtype, mean)), p, e);
+}
+
+/* Where spatial axis i, which isn't in blocks, stands in the tensor. */
+static uint32_t space(const Layout *l, uint32_t i) {
+  return l->major[l->at[i]];
+}
+
+/* The data's index at the result's image and channel, which idx says, and these spatial positions.
+ */
+static void data_index(Context *c, const Pool *p, const Expr *const *idx, const Expr *const *at,
+                       const Expr **data) {
+  LayoutPos from[LAYOUT_AXES], to[LAYOUT_AXES];
+  layout_positions(c, &p->out, idx, from);
+  to[p->data.n] = from[p->out.n];
+  to[p->data.c] = from[p->out.c];
+  for (uint32_t i = 0; i < p->nd; i++) to[p->data.at[i]] = (LayoutPos){.whole = at[i]};
+  layout_index(c, &p->data, to, data);
+}
+
 bool lower_pool(LowerCtx *lc, Node *n) {
   Context *c = lc->c;
   InferCtx ic = {.c = c, .m = lc->m, .arena = lc->arena};
   Pool p;
   if (!read_pool(&ic, n, &p)) return false;
-  if (p.data.nblocks || p.out.nblocks) return te_error(lc, LAYOUT_NOT_COMPILED);
-  Buffer *x = te_arg(lc, 0), *raw = x;
+  Ends ends = take_data(lc, &p);
+  Buffer *x = ends.x, *raw = x;
+  const Expr *dims[LAYOUT_AXES];
+  pooled_dims(&ic, &p, layout_plain_dims(&ic, &p.data, x->shape), dims);
+  if (!layout_need_blocks(lc, &ends.result, ends.own, dims)) return false;
   DType d = x->dtype, acc = p.max ? d : te_mean_dtype(d);
-  uint32_t ndim;
-  const Expr *const *shape = te_result_shape(lc, 0, &ndim);
+  uint32_t ndim = p.out.rank;
+  const Expr *const *shape = ends.shape;
   const Expr *extents[WINDOW_MAX], *red[WINDOW_MAX];
   bool border = p.ceil;
   for (uint32_t i = 0; i < p.nd; i++) {
-    const Expr *last = SUB(shape[p.out.at[i]], te_i64(lc, 1));
+    const Expr *last = SUB(shape[space(&p.out, i)], te_i64(lc, 1));
     last = MUL(last, te_i64(lc, p.w.stride[i]));
     extents[i] = ADD(last, te_i64(lc, p.w.dilation[i] * (p.k[i] - 1) + 1));
     red[i] = te_i64(lc, p.k[i]);
@@ -148,26 +213,26 @@ bool lower_pool(LowerCtx *lc, Node *n) {
   if (border)
     x = window_pad(lc, x, &p.data, &p.w, extents, p.max ? least(c, d) : expr_lit(c, d, 0));
   te_reduce_begin(lc, p.max ? "pool_max" : "pool_sum", shape, ndim, acc, red, p.nd);
-  const Expr *ix[WINDOW_MAX + 2];
-  ix[p.data.n] = lc->ax[p.out.n];
-  ix[p.data.c] = lc->ax[p.out.c];
+  const Expr *ix[LAYOUT_RANK], *in[WINDOW_MAX];
   for (uint32_t i = 0; i < p.nd; i++)
-    ix[p.data.at[i]] = ADD(MUL(lc->ax[p.out.at[i]], te_i64(lc, p.w.stride[i])),
-                           MUL(lc->ax[ndim + i], te_i64(lc, p.w.dilation[i])));
+    in[i] = ADD(MUL(lc->ax[space(&p.out, i)], te_i64(lc, p.w.stride[i])),
+                MUL(lc->ax[ndim + i], te_i64(lc, p.w.dilation[i])));
+  data_index(c, &p, lc->ax, in, ix);
   const Expr *v = te_cast(c, acc, te_load(lc, x, ix));
   if (p.max) {
-    te_out(lc, te_reduce_end(lc, dtype_is_bool(d) ? TE_ANY : TE_MAX, v));
+    give_result(lc, te_reduce_end(lc, dtype_is_bool(d) ? TE_ANY : TE_MAX, v), &p, &ends);
     return true;
   }
   Buffer *sum = te_reduce_end(lc, TE_SUM, v);
-  te_result_begin(lc, 0, "pool_avg");
+  te_spatial_begin(lc, "pool_avg", shape, ndim, te_result_dtype(lc, 0));
   const Expr *count = te_i64(lc, 1);
   for (uint32_t i = 0; i < p.nd; i++)
-    count = MUL(count, border ? counted(lc, &p, i, lc->ax[p.out.at[i]], raw->shape[p.data.at[i]])
-                              : te_i64(lc, p.k[i]));
+    count = MUL(count,
+                border ? counted(lc, &p, i, lc->ax[space(&p.out, i)], raw->shape[space(&p.data, i)])
+                       : te_i64(lc, p.k[i]));
   if (border) count = expr_max(c, count, te_i64(lc, 1));
   const Expr *total = te_load(lc, sum, lc->ax), *by = te_cast(c, acc, count);
-  te_out_value(lc, dtype_is_int(acc) ? te_int_div(c, EXPR_DIV, total, by) : DIV(total, by));
+  give_mean(lc, total, by, &p, &ends);
   return true;
 }
 
@@ -179,9 +244,14 @@ bool lower_pool_backward(LowerCtx *lc, Node *n) {
   InferCtx ic = {.c = c, .m = lc->m, .arena = lc->arena};
   Pool p;
   if (!read_pool(&ic, n, &p)) return false;
-  if (p.data.nblocks || p.out.nblocks) return te_error(lc, LAYOUT_NOT_COMPILED);
   Buffer *g = te_arg(lc, 0), *x = te_arg(lc, 1);
-  if (g->ndim != p.out.ndim || x->ndim != p.data.ndim) return te_error(lc, "expected rank 4");
+  Layout result = p.data;
+  if (g->ndim != p.out.rank || x->ndim != p.data.rank)
+    return te_error(lc, "expected ranks %u and %u", p.out.rank, p.data.rank);
+  g = layout_unblock(lc, g, &p.out);
+  x = layout_unblock(lc, x, &p.data);
+  p.out = layout_plain(&p.out);
+  p.data = layout_plain(&p.data);
   if (!te_need_equal(lc, g->shape[p.out.n], x->shape[p.data.n], "the batches") ||
       !te_need_equal(lc, g->shape[p.out.c], x->shape[p.data.c], "the channels"))
     return false;
@@ -227,6 +297,10 @@ bool lower_pool_backward(LowerCtx *lc, Node *n) {
     s = te_loops(lc, tap, taps, 2, SEQ(lets[0], lets[1], IF(in, add, NULL)));
   }
   te_block(lc, "pool_backward", te_loops(lc, vars, g->shape, g->ndim, s));
+  if (result.nblocks) {
+    layout_result(lc, out, &result);
+    return true;
+  }
   if (dtype_eq(acc, x->dtype)) {
     te_out(lc, out);
     return true;
@@ -262,6 +336,13 @@ static bool read_adaptive(InferCtx *ic, const Node *n, Pool *p, const Expr **siz
   return true;
 }
 
+static void adapted_dims(const Pool *p, const Expr *const *size, const Expr *const *xd,
+                         const Expr **dims) {
+  dims[p->out.n] = xd[p->data.n];
+  dims[p->out.c] = xd[p->data.c];
+  for (uint32_t i = 0; i < p->nd; i++) dims[p->out.at[i]] = size[i] ? size[i] : xd[p->data.at[i]];
+}
+
 const SInfo *infer_adaptive_pool(InferCtx *ic, Node *n) {
   Pool p;
   const Expr *size[WINDOW_MAX];
@@ -274,11 +355,9 @@ const SInfo *infer_adaptive_pool(InferCtx *ic, Node *n) {
   }
   const SInfo *x = data_arg(ic, n, p.data.rank);
   if (!x || !x->dims) return x ? sinfo_tensor_ndim(ic->c, (int32_t)p.out.rank, x->dtype) : NULL;
-  const Expr *const *xd = layout_plain_dims(ic, &p.data, x->dims), *dims[WINDOW_MAX + 2];
-  dims[p.out.n] = xd[p.data.n];
-  dims[p.out.c] = xd[p.data.c];
-  for (uint32_t i = 0; i < p.nd; i++) dims[p.out.at[i]] = size[i] ? size[i] : xd[p.data.at[i]];
-  return layout_tensor(ic, &p.out, dims, x->dtype);
+  const Expr *dims[LAYOUT_AXES];
+  adapted_dims(&p, size, layout_plain_dims(ic, &p.data, x->dims), dims);
+  return layout_tensor(ic, n, &p.out, dims, x->dtype);
 }
 
 /* Part o of an axis is [o * dim // size, ceil((o + 1) * dim / size)). */
@@ -298,14 +377,17 @@ bool lower_adaptive_pool(LowerCtx *lc, Node *n) {
   const Expr *size[WINDOW_MAX], *red[WINDOW_MAX], *one = te_i64(lc, 1);
   bool even[WINDOW_MAX];
   if (!read_adaptive(&ic, n, &p, size)) return false;
-  if (p.data.nblocks || p.out.nblocks) return te_error(lc, LAYOUT_NOT_COMPILED);
-  Buffer *x = te_arg(lc, 0);
+  Ends ends = take_data(lc, &p);
+  Buffer *x = ends.x;
+  const Expr *dims[LAYOUT_AXES];
+  adapted_dims(&p, size, layout_plain_dims(&ic, &p.data, x->shape), dims);
+  if (!layout_need_blocks(lc, &ends.result, ends.own, dims)) return false;
   DType acc = te_mean_dtype(x->dtype);
-  uint32_t ndim;
-  const Expr *const *shape = te_result_shape(lc, 0, &ndim);
+  uint32_t ndim = p.out.rank;
+  const Expr *const *shape = ends.shape;
   for (uint32_t i = 0; i < p.nd; i++) {
-    const Expr *dim = x->shape[p.data.at[i]];
-    size[i] = shape[p.out.at[i]];
+    const Expr *dim = x->shape[space(&p.data, i)];
+    size[i] = shape[space(&p.out, i)];
     const Expr *part = expr_simplify(c, expr_floordiv(c, dim, size[i]));
     even[i] = expr_proved_eq(c, dim, size[i]) ||
               expr_proved_eq(c, dim, expr_simplify(c, MUL(part, size[i])));
@@ -314,30 +396,30 @@ bool lower_adaptive_pool(LowerCtx *lc, Node *n) {
                                              : expr_simplify(c, ADD(part, te_i64(lc, 2)));
   }
   te_reduce_begin(lc, "adaptive_pool_sum", shape, ndim, acc, red, p.nd);
-  const Expr *ix[WINDOW_MAX + 2], *inside = NULL;
-  ix[p.data.n] = lc->ax[p.out.n];
-  ix[p.data.c] = lc->ax[p.out.c];
+  const Expr *ix[LAYOUT_RANK], *at[WINDOW_MAX] = {NULL}, *inside = NULL;
   for (uint32_t i = 0; i < p.nd; i++) {
-    const Expr *o = lc->ax[p.out.at[i]], *k = lc->ax[ndim + i], *dim = x->shape[p.data.at[i]];
+    const Expr *o = lc->ax[space(&p.out, i)], *k = lc->ax[ndim + i],
+               *dim = x->shape[space(&p.data, i)];
     if (even[i]) {
-      ix[p.data.at[i]] = expr_simplify(c, ADD(MUL(o, red[i]), k));
+      at[i] = expr_simplify(c, ADD(MUL(o, red[i]), k));
       continue;
     }
-    ix[p.data.at[i]] = ADD(part_begin(c, o, dim, size[i]), k);
-    const Expr *in = LT(ix[p.data.at[i]], part_end(c, o, dim, size[i]));
+    at[i] = ADD(part_begin(c, o, dim, size[i]), k);
+    const Expr *in = LT(at[i], part_end(c, o, dim, size[i]));
     inside = inside ? AND(inside, in) : in;
   }
+  data_index(c, &p, lc->ax, at, ix);
   const Expr *v = te_cast(c, acc, te_load(lc, x, ix));
   if (inside) v = expr_if_then_else(c, inside, v, expr_lit(c, acc, 0));
   Buffer *sum = te_reduce_end(lc, TE_SUM, v);
-  te_result_begin(lc, 0, "adaptive_pool_avg");
+  te_spatial_begin(lc, "adaptive_pool_avg", shape, ndim, te_result_dtype(lc, 0));
   const Expr *count = one;
   for (uint32_t i = 0; i < p.nd; i++) {
-    const Expr *o = lc->ax[p.out.at[i]], *dim = x->shape[p.data.at[i]];
+    const Expr *o = lc->ax[space(&p.out, i)], *dim = x->shape[space(&p.data, i)];
     const Expr *len = SUB(part_end(c, o, dim, size[i]), part_begin(c, o, dim, size[i]));
     count = MUL(count, even[i] ? red[i] : len);
   }
   const Expr *total = te_load(lc, sum, lc->ax), *by = te_cast(c, acc, count);
-  te_out_value(lc, dtype_is_int(acc) ? te_int_div(c, EXPR_DIV, total, by) : DIV(total, by));
+  give_mean(lc, total, by, &p, &ends);
   return true;
 }

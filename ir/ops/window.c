@@ -1,89 +1,7 @@
 /* Windows over spatial axes: see window.h. */
 #include "ir/ops/window.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-/* Splits "NCHW16c" into the plain axes ("NCHW", in `plain`) and the blocks. */
-static bool split_layout(const char *s, Layout *l, char plain[WINDOW_MAX + 3]) {
-  uint32_t np = 0;
-  char inner[LAYOUT_BLOCKS];
-  for (; *s; s++, l->rank++) {
-    if (*s >= 'A' && *s <= 'Z') {
-      if (np == WINDOW_MAX + 2) return false;
-      l->major[np] = l->rank;
-      plain[np++] = *s;
-      continue;
-    }
-    char *end;
-    long size = *s >= '1' && *s <= '9' ? strtol(s, &end, 10) : 0;
-    if (!size || size > INT32_MAX || *end < 'a' || *end > 'z' || l->nblocks == LAYOUT_BLOCKS)
-      return false;
-    s = end;
-    l->block[l->nblocks].at = l->rank;
-    l->block[l->nblocks].size = size;
-    inner[l->nblocks++] = *s;
-  }
-  plain[np] = '\0';
-  for (uint32_t i = 0; i < l->nblocks; i++) {
-    const char *of = strchr(plain, inner[i] - 'a' + 'A');
-    if (!of) return false;
-    l->block[i].of = (uint32_t)(of - plain);
-  }
-  return true;
-}
-
-bool layout_read(InferCtx *ic, const Node *n, const char *attr, const char *s, uint32_t nd,
-                 bool kernel, Layout *out) {
-  const char *all = "DHW";
-  char plain[WINDOW_MAX + 3] = "";
-  memset(out, 0, sizeof *out);
-  out->ndim = nd + 2;
-  bool ok = s && split_layout(s, out, plain) && strlen(plain) == nd + 2;
-  const char *names[WINDOW_MAX + 2] = {NULL};
-  for (uint32_t i = 0; i < nd + 2; i++) {
-    char want = i == 0 ? (kernel ? 'O' : 'N') : i == 1 ? (kernel ? 'I' : 'C') : all[3 - nd + i - 2];
-    names[i] = ok ? strchr(plain, want) : NULL;
-    ok = ok && names[i];
-  }
-  if (!ok) {
-    infer_error(ic, n, C_layout, -1,
-                "%s '%s' can't be used: expected %s and %s, each once, and blocks of "
-                "them such as 4c",
-                attr, s ? s : "None", kernel ? "O, I" : "N, C",
-                nd == 1   ? "W"
-                : nd == 2 ? "H, W"
-                          : "D, H, W");
-    return false;
-  }
-  out->n = (uint32_t)(names[0] - plain);
-  out->c = (uint32_t)(names[1] - plain);
-  for (uint32_t i = 0; i < nd; i++) out->at[i] = (uint32_t)(names[i + 2] - plain);
-  return true;
-}
-
-const Expr *const *layout_plain_dims(InferCtx *ic, const Layout *l, const Expr *const *dims) {
-  if (!l->nblocks) return dims;
-  const Expr **plain = ARENA_ARRAY(ic->arena, const Expr *, l->ndim);
-  for (uint32_t i = 0; i < l->ndim; i++) plain[i] = dims[l->major[i]];
-  for (uint32_t i = 0; i < l->nblocks; i++) {
-    const Expr **whole = &plain[l->block[i].of];
-    *whole = expr_simplify(ic->c, expr_mul(ic->c, *whole, dims[l->block[i].at]));
-  }
-  return plain;
-}
-
-const SInfo *layout_tensor(InferCtx *ic, const Layout *l, const Expr *const *plain, DType d) {
-  if (!l->nblocks) return sinfo_tensor(ic->c, plain, l->ndim, d);
-  const Expr **dims = ARENA_ARRAY(ic->arena, const Expr *, l->rank);
-  for (uint32_t i = 0; i < l->ndim; i++) dims[l->major[i]] = plain[i];
-  for (uint32_t i = 0; i < l->nblocks; i++) {
-    const Expr **outer = &dims[l->major[l->block[i].of]], *size = expr_i64(ic->c, l->block[i].size);
-    *outer = expr_simplify(ic->c, expr_floordiv(ic->c, *outer, size));
-    dims[l->block[i].at] = size;
-  }
-  return sinfo_tensor(ic->c, dims, l->rank, d);
-}
 
 /* One value for all axes, or one each; at least `least`. */
 static bool read_list(InferCtx *ic, const Node *n, const char *name, IntList l, uint32_t nd,
@@ -141,7 +59,7 @@ Buffer *window_pad(LowerCtx *lc, Buffer *b, const Layout *l, const Window *w,
   bool any = false;
   for (uint32_t i = 0; i < b->ndim; i++) shape[i] = b->shape[i];
   for (uint32_t i = 0; i < w->nd; i++) {
-    uint32_t at = l->at[i];
+    uint32_t at = l->major[l->at[i]];
     const Expr *own = ADD(b->shape[at], te_i64(lc, w->before[i] + w->after[i]));
     shape[at] = expr_simplify(c, extents ? extents[i] : own);
     any = any || w->before[i] || !expr_proved_eq(c, shape[at], b->shape[at]);
@@ -151,7 +69,7 @@ Buffer *window_pad(LowerCtx *lc, Buffer *b, const Layout *l, const Window *w,
   const Expr *idx[TE_MAX_RANK], *inside = NULL;
   for (uint32_t i = 0; i < b->ndim; i++) idx[i] = lc->ax[i];
   for (uint32_t i = 0; i < w->nd; i++) {
-    uint32_t at = l->at[i];
+    uint32_t at = l->major[l->at[i]];
     const Expr *lo = te_i64(lc, w->before[i]), *hi = expr_simplify(c, ADD(b->shape[at], lo));
     if (w->before[i]) idx[at] = SUB(lc->ax[at], lo);
     const Expr *in = w->before[i] ? GE(lc->ax[at], lo) : NULL;

@@ -1,6 +1,7 @@
 """Neural-network operators. Values from plain NumPy loops written after the operators' definitions."""
 import itertools
 import math
+import re
 
 import numpy as np
 
@@ -117,6 +118,76 @@ def conv_transpose(x, w, stride, pad, dil, groups, extra):
             for g in range(groups):
                 out[(slice(None), slice(g * og, (g + 1) * og), *pos)] += x[(slice(None), slice(g * ig, (g + 1) * ig), *at)] @ w[(slice(g * ig, (g + 1) * ig), slice(None), *k)]
     return out[(slice(None), slice(None), *(slice(pad[i], full[i] - pad[nd + i]) for i in range(nd)))]
+
+
+def in_layout(x, plain, layout):
+    """x, whose axes are the letters of `plain`, in `layout`, which may have inner parts such as 16c."""
+    parts = [(c, int(size or 0)) for size, c in re.findall(r"(\d*)([A-Za-z])", layout)]
+    dims, axes = [], []  # each axis as its blocks, with their letters
+    for c, d in zip(plain, x.shape):
+        inner = [(i, s) for i, s in parts if i == c.lower()]
+        dims += [d // int(np.prod([s for _, s in inner]))] + [s for _, s in inner]
+        axes += [c] + [i for i, _ in inner]
+    return np.ascontiguousarray(x.reshape(dims).transpose([axes.index(c) for c, _ in parts]))
+
+
+def sym_of(layout, names):
+    """Symbolic dims of a tensor in this layout: none for an axis in blocks nor for the blocks."""
+    parts = re.findall(r"(\d*)([A-Za-z])", layout)
+    inner = [c.upper() for size, c in parts if size]
+    return tuple(None if size or c in inner else names[c] for size, c in parts)
+
+
+def blocked(Case):
+    """Layouts with axes in two parts: what the same operator gives in the plain layout, in blocks."""
+    out = []
+    names = {"N": "n", "C": None, "H": "h", "W": "w"}
+    def add_conv(xs, ws, data, kernel, to=None, stride=1, pad=0, groups=1, dtype="float32", transpose=False, sym=True):
+        x, w = real(xs, dtype), real(ws, dtype)
+        x64, w64 = x.astype("float64"), w.astype("float64")
+        if transpose:
+            want = conv_transpose(x64, w64, [stride] * 2, [pad] * 4, [1, 1], groups, [0, 0])
+        else:
+            want = conv(x64, w64, [stride] * 2, [pad] * 4, [1, 1], groups)
+        name = "conv2d_transpose" if transpose else "conv2d"
+        expr = f"R.nn.{name}({{x}}, {{w}}, strides={stride}, padding={pad}, groups={groups}, data_layout=\"{data}\", kernel_layout=\"{kernel}\", out_layout=\"{to or data}\")"
+        ins = {"x": in_layout(x, "NCHW", data), "w": in_layout(w, "IOHW" if transpose else "OIHW", kernel)}
+        out.append(Case("conv", expr, ins, in_layout(want, "NCHW", to or data).astype(dtype), {"float32": 3e-5, "float16": 2e-2}[dtype], sym={"x": sym_of(data, names)} if sym else {}))
+    add_conv((2, 32, 7, 9), (48, 32, 3, 3), "NCHW16c", "OIHW16i16o", pad=1)
+    add_conv((2, 32, 7, 9), (16, 32, 1, 1), "NCHW16c", "OIHW16i16o")
+    add_conv((1, 8, 7, 6), (12, 8, 3, 3), "NCHW4c", "OIHW4o", stride=2)
+    add_conv((1, 8, 7, 6), (12, 8, 3, 3), "NCHW8c", "OIHW4i4o", "NHWC4c", pad=1)
+    add_conv((1, 8, 7, 6), (12, 8, 3, 3), "NCHW", "OHWI4o", "NCHW4c")
+    add_conv((1, 8, 7, 6), (12, 8, 3, 3), "NHWC4c", "OIHW4i", "NCHW")
+    add_conv((1, 8, 7, 6), (12, 8, 3, 3), "NCHW4c", "OIHW4i4o", dtype="float16")
+    add_conv((1, 32, 7, 7), (32, 1, 3, 3), "NCHW16c", "OIHW16o", groups=32, pad=1)
+    add_conv((1, 32, 7, 7), (32, 1, 3, 3), "NCHW16c", "OIHW1i16o", groups=32, stride=2, pad=1)
+    add_conv((1, 4, 7, 7), (8, 1, 3, 3), "NCHW4c", "OIHW4o", groups=4)
+    add_conv((1, 16, 5, 5), (32, 8, 3, 3), "NCHW4c", "OIHW4i8o", "NCHW8c", groups=2)
+    add_conv((1, 6, 5, 5), (6, 3, 3, 3), "NCHW2c", "OIHW3i2o", groups=2)
+    add_conv((4, 4, 6, 8), (4, 4, 3, 3), "NCHW2n4w", "OIHW3w", pad=1, sym=False)
+    add_conv((1, 4, 5, 5), (4, 8, 3, 3), "NCHW4c", "IOHW2i4o", "NCHW8c", stride=2, transpose=True)
+    add_conv((1, 4, 5, 5), (4, 8, 3, 3), "NCHW4c", "IOHW", transpose=True, pad=1)
+    def add_pool(kind, xs, k, layout, to=None, stride=1, pad=0, ceil=False, border=False, dtype="float32", sym=True):
+        x = real(xs, dtype)
+        want = pool(x.astype("float64"), kind, [k] * 2, [stride] * 2, [pad] * 4, [1, 1], ceil, border)
+        expr = f"R.nn.{kind}_pool2d({{x}}, pool_size={k}, strides={stride}, padding={pad}, ceil_mode={ceil}, count_include_pad={border}, layout=\"{layout}\", out_layout=\"{to or layout}\")"
+        names = {"N": "n", "C": "c", "H": "h", "W": "w"}
+        out.append(Case("pool", expr, {"x": in_layout(x, "NCHW", layout)}, in_layout(want, "NCHW", to or layout).astype(dtype), 0.0 if kind == "max" else TOL[dtype], sym={"x": sym_of(layout, names)} if sym else {}))
+    for kind in ("max", "avg"):
+        add_pool(kind, (2, 32, 8, 9), 3, "NCHW16c", stride=2, pad=1)
+        add_pool(kind, (1, 8, 7, 6), 2, "NCHW4c", "NHWC8c", stride=2, ceil=True)
+        add_pool(kind, (1, 8, 7, 6), 2, "NCHW4c", "NCHW", border=True, pad=1)
+        add_pool(kind, (1, 4, 8, 8), 2, "NCHW4w", "NCHW2h", stride=2, sym=False)
+    x = real((2, 8, 6, 9))
+    for layout, to in (("NCHW4c", None), ("NCHW4c", "NCHW"), ("NCHW2h", "NHWC8c")):
+        want = x.astype("float64").reshape(2, 8, 3, 2, 3, 3).mean((3, 5)).astype("float32")
+        out.append(Case("pool", f"R.nn.adaptive_avg_pool2d({{x}}, output_size=[3, 3], layout=\"{layout}\", out_layout=\"{to or layout}\")", {"x": in_layout(x, "NCHW", layout)}, in_layout(want, "NCHW", to or layout), 1e-5, sym={"x": sym_of(layout, {"N": "n", "C": None, "H": None, "W": None})}))
+    x = real((2, 6, 3, 4))
+    for layout in ("NCHW2c", "N3cCHW", "NCHW2w"):
+        want = x.repeat(2, axis=2).repeat(3, axis=3)
+        out.append(Case("image", f"R.image.resize2d({{x}}, (6, 12), layout=\"{layout}\", method=\"nearest_neighbor\", coordinate_transformation_mode=\"asymmetric\", rounding_method=\"floor\")", {"x": in_layout(x, "NCHW", layout)}, in_layout(want, "NCHW", layout), 0.0))
+    return out
 
 
 def convs(Case):
@@ -331,4 +402,4 @@ def images(Case):
 
 
 def build(Case):
-    return basic(Case) + norms(Case) + convs(Case) + pools(Case) + attentions(Case) + images(Case)
+    return basic(Case) + norms(Case) + convs(Case) + pools(Case) + attentions(Case) + images(Case) + blocked(Case)
