@@ -80,12 +80,33 @@ static bool is_row_of(const Stage *st, const Var *v) {
   return expr_uses_var(st->value->arg[0], v) != expr_uses_var(st->value->arg[1], v);
 }
 
+typedef struct {
+  const Chain *ch;
+  const Var *v;
+  bool found;
+} FindPacked;
+
+static void find_packed(const Expr *load, void *ctx) {
+  FindPacked *f = ctx;
+  if (!map_hasp(&f->ch->s->lc->packed, load->buf)) return;
+  for (uint32_t i = 0; i < load->n; i++) f->found |= expr_uses_var(load->arg[i], f->v);
+}
+
+/* Whether v is an axis of an operand that is packed already: panels hold all of it. */
+static bool is_packed(const Chain *ch, const Group *all, const Var *v) {
+  FindPacked f = {ch, v, false};
+  for (uint32_t k = 0; k < all->n; k++) expr_loads(all->stages[k]->value, find_packed, &f);
+  return f.found;
+}
+
 /* The last shared loop along which both contractions have rows is cut in blocks. */
 static bool choose_row(Chain *ch, const Group *all) {
   const Stage *ends[2] = {all->stages[0], NULL};
   for (uint32_t k = 1; k < all->n; k++)
     if (stage_is_contraction(ch->s, all->stages[k])) ends[1] = all->stages[k];
   int32_t row = -1;
+  for (uint32_t o = 0; o < all->nouter; o++)
+    if (is_packed(ch, all, all->outer[o].var)) return false;
   for (uint32_t o = 0; o < all->nouter; o++)
     if (is_row_of(ends[0], all->outer[o].var) && is_row_of(ends[1], all->outer[o].var))
       row = (int32_t)o;

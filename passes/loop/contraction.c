@@ -114,7 +114,7 @@ static bool without_padding(Sched *s, const Group *g, const Stage *before, Paddi
                             Contraction *con) {
   if (!sink_is_private(s, before, g->stages[0]) || !padding_open(s, g, before, p)) return false;
   emit_init(em, s, &p->group);
-  if (find_form(s, &p->group, con)) return padding_of_rows(s, p, con);
+  if (find_form(s, &p->group, con)) return packed_order(s, con) && padding_of_rows(s, p, con);
   if (!con->st || (con->m.var && !con->b_rows)) return false; /* it stays A's */
   if (padding_of_windows(em, p, con)) return true;
   emit_collapse(em);
@@ -174,6 +174,7 @@ bool contraction_emit(Sched *s, Group *g, const Stage *before, StmtVec *out) {
   }
   if (!con.st) return false;
   Buffer *ready = map_getp(&s->lc->packed, factor_load(con.b)->buf);
+  if (ready && !bare && !packed_order(s, &con)) bug("a packed operand has other axes than before");
   int64_t m = 1, n = -1, k = -1;
   bool m_known = !con.m.var || expr_const_int(c, con.m.extent, &m);
   bool n_known = expr_const_int(c, contraction_columns(c, &con), &n),

@@ -222,6 +222,11 @@ void gemm_rows(Kernel *kn, const RowPlan *plan, uint32_t nv, bool parallel, Stmt
  * aren't many rows. */
 void contraction_blocks(Kernel *kn, bool few, bool parallel, StmtVec *out);
 
+/* ---- pack_const.c ---- */
+/* Puts con's steps into the order that its operand was packed in at compile time, where the other
+ * operand may have lain otherwise. False when con has other axes than were packed. */
+bool packed_order(Sched *s, Contraction *con);
+
 /* ---- pack.c ---- */
 /* Copies B into panels at run time: allocates the buffer and emits the loops. */
 Buffer *pack_panels(Emit *em, const Contraction *con, uint32_t width, StmtVec *out);

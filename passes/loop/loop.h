@@ -28,6 +28,7 @@ typedef struct LoopCtx {
   Map flat;      /* Buffer -> its flat view (Buffer) */
   StmtVec decls; /* DECLs of the flat views, for the top of the body */
   Map packed;    /* Buffer (parameter) -> Buffer: packed at compile time (pack_const.c) */
+  Map packings;  /* Buffer (parameter) -> Attr: in which order (pack_const.c) */
   Map finite;    /* constant parameters known to hold no infinity and no NaN -> non-NULL */
   bool failed;
 } LoopCtx;

@@ -252,6 +252,54 @@ static const Attr *list_attr(Arena *a, const Attr *const *items, uint32_t n) {
   return r;
 }
 
+/* An item of relaxc.packed: parameter, dims of the panels, number and stride of columns in the
+ * original, and for each axis of the steps the same. */
+enum {
+  PACKED_PARAM,
+  PACKED_DIMS,
+  PACKED_N = PACKED_DIMS + 3,
+  PACKED_STRIDE,
+  PACKED_STEPS,
+};
+static const Attr *packing_attr(Arena *a, const Packing *p) {
+  const Attr *items[PACKED_STEPS + 2 * MAX_AXES];
+  int64_t panels = (p->n + p->width - 1) / p->width;
+  int64_t v[] = {p->param, panels, p->total, p->width, p->n, p->n_stride};
+  uint32_t n = 0;
+  for (; n < PACKED_STEPS; n++) items[n] = attr_int(a, v[n]);
+  for (int64_t i = 0; i < p->nk; i++) {
+    items[n++] = attr_int(a, p->k[i]);
+    items[n++] = attr_int(a, p->k_stride[i]);
+  }
+  return list_attr(a, items, n);
+}
+
+bool packed_order(Sched *s, Contraction *con) {
+  const Expr *load = factor_load(con->b);
+  const Attr *packing = map_getp(&s->lc->packings, load->buf), *const *v = packing->items;
+  const Dim *off = flat_offset(s->lc, load->buf, load->arg);
+  int64_t stride;
+  if (con->b_outer || !expr_is_int(con->n.extent, v[PACKED_N]->i) ||
+      !dim_is_const(con->b_stride, &stride) || stride != v[PACKED_STRIDE]->i ||
+      con->nk != (packing->n - PACKED_STEPS) / 2)
+    return false;
+  for (uint32_t i = 0; i < con->nk; i++) {
+    const Attr *const *want = &v[PACKED_STEPS + 2 * i];
+    uint32_t at = i;
+    for (; at < con->nk; at++) {
+      const Dim *d = stride_of(s->lc, con->st, off, con->k[at].var);
+      if (expr_is_int(con->k[at].extent, want[0]->i) && d && dim_is_const(d, &stride) &&
+          stride == want[1]->i)
+        break;
+    }
+    if (at == con->nk) return false;
+    Axis axis = con->k[at];
+    con->k[at] = con->k[i];
+    con->k[i] = axis;
+  }
+  return true;
+}
+
 void pack_constants(LoopCtx *lc) {
   PassCtx *pc = lc->pc;
   PrimFunc *f = lc->f;
@@ -285,11 +333,7 @@ void pack_constants(LoopCtx *lc) {
       Node *call = k.calls.at[c], *old = node_in(call, 1 + p.param);
       node_set_in(call, 1 + p.param, packed_node(pc, call, old, &p, &done));
     }
-    int64_t panels = (p.n + p.width - 1) / p.width;
-    const Attr *dims[4];
-    int64_t v[] = {p.param, panels, p.total, p.width};
-    for (int d = 0; d < 4; d++) dims[d] = attr_int(lc->a, v[d]);
-    list[n++] = list_attr(lc->a, dims, 4);
+    list[n++] = packing_attr(lc->a, &p);
   }
   if (n) f->attrs = attr_with(lc->a, f->attrs, "relaxc.packed", list_attr(lc->a, list, n));
   if (nfinite)
@@ -301,12 +345,13 @@ void packed_open(LoopCtx *lc) {
   Context *c = lc->c;
   for (uint32_t i = 0; all && i < all->n; i++) {
     const Attr *one = all->items[i];
-    Buffer *old = lc->f->param_bufs[one->items[0]->i];
+    Buffer *old = lc->f->param_bufs[one->items[PACKED_PARAM]->i];
     const Expr **shape = ARENA_ARRAY(c->arena, const Expr *, 3);
-    for (int d = 0; d < 3; d++) shape[d] = i64(c, one->items[1 + d]->i);
+    for (int d = 0; d < 3; d++) shape[d] = i64(c, one->items[PACKED_DIMS + d]->i);
     Buffer *b = buffer_create(c, old->name, old->dtype, shape, 3, "global");
     b->span = old->span;
     map_setp(&lc->packed, old, b);
+    map_setp(&lc->packings, old, (void *)(uintptr_t)one);
   }
   const Attr *finite = attr_get(lc->f->attrs, "relaxc.finite");
   for (uint32_t i = 0; finite && i < finite->n; i++) {

@@ -25,6 +25,7 @@ static bool schedule_version(PassCtx *pc, const Variant *v, Version *ver) {
   LoopCtx lc = {.pc = pc, .c = pc->c, .a = pc->m->arena, .tmp = pc->scratch, .v = v, .f = f};
   map_init(&lc.flat, pc->scratch);
   map_init(&lc.packed, pc->scratch);
+  map_init(&lc.packings, pc->scratch);
   map_init(&lc.finite, pc->scratch);
   packed_open(&lc);
   Stmt *body = schedule_body(&lc);
@@ -126,6 +127,7 @@ static bool schedule_function(PassCtx *pc, PrimFunc *f) {
   LoopCtx probe = {.pc = pc, .c = pc->c, .a = a, .tmp = pc->scratch, .v = &t->variants[0], .f = f};
   map_init(&probe.flat, pc->scratch);
   map_init(&probe.packed, pc->scratch);
+  map_init(&probe.packings, pc->scratch);
   map_init(&probe.finite, pc->scratch);
   pack_constants(&probe);
   ver[0].f = f;
