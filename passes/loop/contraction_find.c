@@ -9,6 +9,7 @@
  */
 #include "passes/loop/contraction.h"
 
+#define KNOWN_ROWS 6     /* rows whose number is known that do for a tile */
 #define COMMON_ROWS 4    /* rows that share a vector of columns which the other operand has, too, */
 #define COMMON_COLUMNS 8 /* and columns that are worth it */
 #define TASK_ROWS 12     /* of a tile */
@@ -294,6 +295,25 @@ static void take_b_rows(Sched *s, const Stage *st, const uint8_t *in, Contractio
   }
 }
 
+/* Rows along a symbolic axis may be few: an axis of known length is better whose neighbours in A
+ * are nearer (pixels of an image, where the number of images is symbolic). */
+static int32_t nearer_rows(Sched *s, const Contraction *con, int32_t m) {
+  const Expr *load = factor_load(con->a);
+  const Dim *off = flat_offset(s->lc, load->buf, load->arg);
+  int64_t size, best = KNOWN_ROWS - 1, far, near;
+  const Dim *d = stride_of(s->lc, con->st, off, con->rows[m].var);
+  if (expr_const_int(s->c, con->rows[m].extent, &size) || !d || !dim_is_const(d, &far)) return m;
+  for (uint32_t i = 0; i < con->nrows; i++) {
+    d = stride_of(s->lc, con->st, off, con->rows[i].var);
+    if (!expr_const_int(s->c, con->rows[i].extent, &size) || size < best || !d ||
+        !dim_is_const(d, &near) || near >= far)
+      continue;
+    best = size;
+    m = (int32_t)i;
+  }
+  return m;
+}
+
 bool contraction_find(Sched *s, const Group *g, bool swap, Contraction *con) {
   const Stage *st = g->stages[0];
   Context *c = s->c;
@@ -336,6 +356,7 @@ bool contraction_find(Sched *s, const Group *g, bool swap, Contraction *con) {
   con->k_seen = con->nk == 1 ? map_getp(&s->seen, con->k[0].var) : NULL;
   if (con->a) order_steps(s, st, con);
   int32_t m = pick_rows(c, con->rows, con->nrows);
+  if (m >= 0) m = nearer_rows(s, con, m);
   if (m >= 0) {
     con->m = con->rows[m];
     for (uint32_t i = (uint32_t)m; i + 1 < con->nrows; i++) con->rows[i] = con->rows[i + 1];
