@@ -115,7 +115,11 @@ static bool without_padding(Sched *s, const Group *g, const Stage *before, Paddi
   if (!sink_is_private(s, before, g->stages[0]) || !padding_open(s, g, before, p)) return false;
   emit_init(em, s, &p->group);
   if (find_form(s, &p->group, con)) return packed_order(s, con) && padding_of_rows(s, p, con);
-  if (!con->st || (con->m.var && !con->b_rows)) return false; /* it stays A's */
+  if (con->st && con->m.var && !con->b_rows) { /* A's, and B is read in place */
+    take_lines(s, em, con);
+    return con->b_outer && padding_of_rows(s, p, con);
+  }
+  if (!con->st) return false;
   if (padding_of_windows(em, p, con)) return true;
   emit_collapse(em);
   *con = (Contraction){0};

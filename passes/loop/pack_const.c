@@ -19,7 +19,8 @@
 #define PAIRS 0.85       /* speed with two loads and a shuffle for a vector of every second */
 #define SOME_LANES 0.9   /* used of a symbolic extent: it may be short */
 #define SMALL_BYTES (16 * 1024) /* up to here reading in place is as good */
-#define LOOK_BYTES (256 * 1024) /* up to here values are looked at though nothing is packed */
+#define LOOK_BYTES                                                                                 \
+  (256 * 1024) /* up to here values of other operands than that of the columns are looked at */
 
 typedef VEC(Node *) NodeVec;
 
@@ -111,7 +112,8 @@ static bool better_swapped(Sched *s, const Contraction *con, const Contraction *
   return swapped > plain * 1.02;
 }
 
-/* Fills p when g's contraction has a parameter for its column operand that can be packed. */
+/* Fills p when g's contraction has a parameter for its column operand that can be packed; p->param
+ * also when it stays as it is, such as weights in blocks. */
 static bool plan_packing(Sched *s, Group *g, const NodeVec *calls, Packing *p) {
   Context *c = s->c;
   const PrimFunc *f = s->lc->f;
@@ -133,6 +135,7 @@ static bool plan_packing(Sched *s, Group *g, const NodeVec *calls, Packing *p) {
     param = other_param;
     swapped = true;
   }
+  *p = (Packing){.param = param};
   if (con.b_outer) return false;
   const Expr *load = factor_load(con.b);
   /* read nowhere else */
@@ -144,7 +147,6 @@ static bool plan_packing(Sched *s, Group *g, const NodeVec *calls, Packing *p) {
       stmt_walk(s->items.at[i].opaque, uses_stmt, &k);
   }
   if (k.n != 1) return false;
-  *p = (Packing){.param = param};
   const Dim *off = flat_offset(s->lc, load->buf, load->arg), *coef, *rest;
   if (!expr_const_int(c, con.n.extent, &p->n) || !dim_linear(c, off, con.n.var, &coef, &rest) ||
       !dim_is_const(coef, &p->n_stride))
@@ -231,7 +233,7 @@ static Node *packed_node(PassCtx *pc, Node *call, const Node *old, const Packing
 typedef struct {
   const PrimFunc *f;
   const NodeVec *calls;
-  uint32_t packed; /* parameter that is packed whatever its size */
+  uint32_t columns; /* parameter that gives the columns: looked at whatever its size */
   Arena *a;
   const Attr **list;
   uint32_t *n;
@@ -240,7 +242,7 @@ static void find_finite(const Expr *load, void *ctx) {
   FindFinite *k = ctx;
   uint32_t param;
   if (*k->n < MAX_AXES && is_constant(k->f, k->calls, load->buf, &param) &&
-      all_finite(k->calls, param, param == k->packed ? SIZE_MAX : LOOK_BYTES))
+      all_finite(k->calls, param, param == k->columns ? SIZE_MAX : LOOK_BYTES))
     k->list[(*k->n)++] = attr_int(k->a, param);
 }
 
@@ -322,9 +324,9 @@ void pack_constants(LoopCtx *lc) {
     Group g;
     i += group_form(&s, i, &g);
     if (!g.contraction) continue;
-    Packing p;
+    Packing p = {.param = UINT32_MAX};
     bool packs = plan_packing(&s, &g, &k.calls, &p);
-    FindFinite ff = {f, &k.calls, packs ? p.param : UINT32_MAX, lc->a, finite, &nfinite};
+    FindFinite ff = {f, &k.calls, p.param, lc->a, finite, &nfinite};
     expr_loads(g.stages[0]->value, find_finite, &ff);
     if (!packs) continue;
     Map done;

@@ -216,7 +216,7 @@ bool factor_is_finite(const LoopCtx *lc, const Contraction *con, const Expr *fac
 }
 
 bool padding_of_rows(Sched *s, const Padding *p, Contraction *con) {
-  if (!con->a || !factor_is_finite(s->lc, con, con->b) || con->b_rows || con->b_outer) return false;
+  if (!con->a || !factor_is_finite(s->lc, con, con->b) || con->b_rows) return false;
   for (uint32_t i = 0; i < p->n; i++)
     if (!inside_is_all(&p->inside[i]) && !add_bound(s, &p->inside[i], con)) return false;
   return true;

@@ -42,8 +42,15 @@ def pick_symbolic(rng, nd):
     return rng.choice(([], [], [], [0], [2], [1 + nd], list(range(2, 2 + nd)), list(range(2, 2 + nd))))
 
 
+def in_blocks(x, axis, size):
+    """x with the inner part of an axis last."""
+    x = x.reshape(*x.shape[:axis], x.shape[axis] // size, size, *x.shape[axis + 1:])
+    return np.ascontiguousarray(np.moveaxis(x, axis + 1, -1))
+
+
 class Case:
-    def __init__(self, rng, number, special=None):
+    """block: of the channels of data and result, 0: none."""
+    def __init__(self, rng, number, special=None, block=0):
         nd = rng.choice((1, 2, 2, 2, 2, 3))
         rand = np.random.default_rng(rng.randrange(1 << 30))
         pick = lambda *of: [rng.choice(of) for _ in range(nd)]
@@ -66,6 +73,11 @@ class Case:
             cin, cout = rng.choice((2, 3, 12)), rng.choice((1, 16, 33, 48))
         else:  # depthwise, or nearly
             cin, cout = self.groups * rng.choice((1, 1, 1, 2)), self.groups * rng.choice((1, 1, 2))
+        self.block = block
+        if block and self.groups > 1:  # depthwise
+            cin = cout = self.groups = block * rng.choice((1, 2, 5))
+        elif block:
+            cin, cout = block * rng.choice((1, 2)), block * rng.choice((1, 2, 3, 5))
         n = rng.choice((1, 1, 2))
         self.last = rng.random() < (0.3 if self.groups == 1 else 0.7 if self.groups > 5 else 0)  # NHWC
         self.order = rng.randrange(3)  # of the weights then
@@ -78,6 +90,11 @@ class Case:
         self.want = reference(self.x, self.w, self.stride, self.pad, self.dilation, self.groups)
         if self.relu:
             self.want = np.where(self.want < 0, 0, self.want)
+        if block:
+            self.last = False
+            self.x, self.want, self.w = (in_blocks(t, a, block) for t, a in ((self.x, 1), (self.want, 1), (self.w, 0)))
+            if self.groups == 1:  # OI[..]i, o
+                self.w = np.ascontiguousarray(np.moveaxis(in_blocks(self.w, 1, block), -2, -1))
         if self.last:
             self.x, self.want = np.moveaxis(self.x, 1, -1), np.moveaxis(self.want, 1, -1)
             space = range(2, 2 + nd)
@@ -85,11 +102,14 @@ class Case:
 
     def text(self):
         i, nd = self.number, len(self.size)
-        order = [0, *range(2, 2 + nd), 1] if self.last else range(2 + nd)
+        order = [0, *range(2, 2 + nd), 1] if self.last else range(self.x.ndim)
         dims = [f'"n{i}_{d}"' if d in self.symbolic else str(n) for d, n in zip(order, self.x.shape)]
         pad = [p[0] for p in self.pad] + [p[1] for p in self.pad]
         space = "DHW"[3 - nd:]
         layout = ("NC" + space, "OI" + space)
+        if self.block:
+            b = self.block
+            layout = (f"NC{space}{b}c", f"OI{space}{b}o" if self.groups > 1 else f"OI{space}{b}i{b}o")
         if self.last:
             layout = (f"N{space}C", (f"O{space}I", f"{space}IO", f"{space}OI")[self.order])
         params = (f'x{i}: R.Tensor(({", ".join(dims)}), "float32")', f'w{i}: R.Tensor({self.w.shape}, "float32")')
@@ -99,7 +119,7 @@ class Case:
 
     def describe(self):
         return (f"x {self.x.shape}, w {self.w.shape}, strides {self.stride}, pad {self.pad}, dilation {self.dilation}, "
-                f"groups {self.groups}, symbolic {self.symbolic}, relu {self.relu}, channels last {self.last}")
+                f"groups {self.groups}, symbolic {self.symbolic}, relu {self.relu}, channels last {self.last}, block {self.block}")
 
 
 class Pool:
@@ -291,6 +311,12 @@ def main():
         b, l, m = run(relaxc, [Case(rng, i) for i in range(PER_MODULE)])
         bad, left, masked = bad + b, left + l, masked + m
     assert left and masked, "no contraction left its padding out, or none masked it"
+    blocks = 0
+    for seed in seeds:
+        rng = random.Random(seed)
+        b, l, _ = run(relaxc, [Case(rng, i, block=rng.choice((4, 8, 16, 16, 32))) for i in range(PER_MODULE)])
+        bad, blocks = bad + b, blocks + l
+    assert blocks, "no contraction in blocks left its padding out"
     pools = 0
     for seed in seeds:
         rng = random.Random(seed)
@@ -300,7 +326,7 @@ def main():
     rng = random.Random(seeds[0])
     b, l, _ = run(relaxc, [Case(rng, i, rng.choice((np.inf, -np.inf, np.nan))) for i in range(PER_MODULE)])
     assert not l, "padding was left out beside weights that aren't finite"
-    print(f"{(len(seeds) + 1) * PER_MODULE * len(MARCH)} convolutions, {left} without their padding, {masked} with "
+    print(f"{(2 * len(seeds) + 1) * PER_MODULE * len(MARCH)} convolutions, {left + blocks} without their padding, {masked} with "
           f"masks, {pools} poolings with masks: {bad + b} wrong")
     own = run_own(relaxc)
     return bool(bad + b + own)
