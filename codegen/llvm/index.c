@@ -278,14 +278,27 @@ static const Dim *loop_coef(Fn *fn, const DimTerm *t) {
   return found ? coef : NULL;
 }
 
-static LLVMValueRef term_value(Fn *fn, const DimTerm *t) {
-  const Dim *coef = loop_coef(fn, t);
-  Scope *s = fn->scopes.at[fn->level];
-  int64_t k;
-  if (coef) {
-    if (!dim_is_const(coef, &k)) return derived_iv(fn, s, coef);
-    return cg_mul(fn->b, var_index(fn, s->var), cg_i64(fn->cg, k));
+/* Those terms of d that need this level, but for the multiples of the loop's variable: *coef is the
+ * sum of their factors. */
+static const Dim *inner_part(Fn *fn, const Dim *d, const Dim **coef) {
+  const Dim *rest = dim_const(fn->c, 0);
+  *coef = rest;
+  for (uint32_t i = 0; i < d->n; i++) {
+    uint32_t level = 0;
+    bool fixed = true;
+    for (uint32_t k = 0; k < d->terms[i].n; k++)
+      fixed = atom_level(fn, d->terms[i].atoms[k], &level) && fixed;
+    if (fixed && level < fn->level) continue;
+    const Dim *one = loop_coef(fn, &d->terms[i]);
+    if (one)
+      *coef = dim_add(fn->c, *coef, one);
+    else
+      rest = dim_add(fn->c, rest, term_dim(fn, &d->terms[i], false));
   }
+  return rest;
+}
+
+static LLVMValueRef term_value(Fn *fn, const DimTerm *t) {
   /* The factors from further out first, as one hoisted product. */
   const Dim *low = dim_const(fn->c, t->coef);
   LLVMValueRef v = NULL;
@@ -319,18 +332,27 @@ static const Dim *outer_part(Fn *fn, const Dim *d) {
   return low;
 }
 
-/* Adds to acc (may be NULL) those terms of d that need this level. */
-static LLVMValueRef add_inner_terms(Fn *fn, LLVMValueRef acc, const Dim *d) {
+/* acc (may be NULL) + terms of this level. */
+static LLVMValueRef add_terms(Fn *fn, LLVMValueRef acc, const Dim *d) {
   for (uint32_t i = 0; i < d->n; i++) {
-    uint32_t level = 0;
-    bool fixed = true;
-    for (uint32_t k = 0; k < d->terms[i].n; k++)
-      fixed = atom_level(fn, d->terms[i].atoms[k], &level) && fixed;
-    if (fixed && level < fn->level) continue;
     LLVMValueRef v = term_value(fn, &d->terms[i]);
     acc = acc ? LLVMBuildAdd(fn->b, acc, v, "") : v;
   }
   return acc;
+}
+
+/* Adds to acc (may be NULL) those terms of d that need this level. */
+static LLVMValueRef add_inner_terms(Fn *fn, LLVMValueRef acc, const Dim *d) {
+  const Dim *coef, *rest = inner_part(fn, d, &coef);
+  Scope *s = fn->scopes.at[fn->level];
+  int64_t k;
+  if (coef->n || coef->konst) {
+    LLVMValueRef v = dim_is_const(coef, &k)
+                         ? cg_mul(fn->b, var_index(fn, s->var), cg_i64(fn->cg, k))
+                         : derived_iv(fn, s, coef);
+    acc = acc ? LLVMBuildAdd(fn->b, acc, v, "") : v;
+  }
+  return add_terms(fn, acc, rest);
 }
 
 static LLVMValueRef dim_emit(Fn *fn, const Dim *d) {
@@ -448,19 +470,9 @@ static LLVMValueRef address_core(Fn *fn, const Var *data, Binding *base, const D
   }
   /* Terms of this level: multiples of the loop variable by themselves, as addressing modes want
    * them; the rest as a sum. */
-  const Dim *rest = dim_const(fn->c, 0);
-  for (uint32_t i = 0; i < off->n; i++) {
-    const DimTerm *t = &off->terms[i];
-    uint32_t l = 0;
-    bool f = true;
-    for (uint32_t k = 0; k < t->n; k++) f = atom_level(fn, t->atoms[k], &l) && f;
-    if (f && l < level) continue;
-    const Dim *coef = loop_coef(fn, t);
-    int64_t k;
-    if (!coef) {
-      rest = dim_add(fn->c, rest, term_dim(fn, t, false));
-      continue;
-    }
+  const Dim *coef, *rest = inner_part(fn, off, &coef);
+  int64_t k;
+  if (coef->n || coef->konst) {
     LLVMValueRef o;
     LLVMTypeRef unit = cg->i8;
     Scope *s = fn->scopes.at[level];
@@ -472,10 +484,8 @@ static LLVMValueRef address_core(Fn *fn, const Var *data, Binding *base, const D
     }
     p = LLVMBuildGEP2(fn->b, unit, p, &o, 1, "");
   }
-  if (rest->n) {
-    LLVMValueRef o = add_inner_terms(fn, NULL, rest);
-    if (o) p = LLVMBuildGEP2(fn->b, cg->i8, p, &o, 1, "");
-  }
+  LLVMValueRef o = add_terms(fn, NULL, rest);
+  if (o) p = LLVMBuildGEP2(fn->b, cg->i8, p, &o, 1, "");
   go_to_level(fn, from);
   if (fixed) map_set(&fn->scopes.at[level]->addrs, key, p);
   return p;
