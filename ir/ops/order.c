@@ -7,36 +7,6 @@
 
 #include <string.h>
 
-bool order_is_plain(const AxisOrder *o) {
-  for (uint32_t i = 0; i < o->n; i++)
-    if (o->at[i] != i) return false;
-  return true;
-}
-
-bool order_equal(const AxisOrder *a, const AxisOrder *b) {
-  if (order_is_plain(a) || order_is_plain(b)) return order_is_plain(a) && order_is_plain(b);
-  return a->n == b->n && memcmp(a->at, b->at, a->n) == 0;
-}
-
-uint32_t order_place(const AxisOrder *o, uint32_t axis) {
-  for (uint32_t i = 0; i < o->n; i++)
-    if (o->at[i] == axis) return i;
-  return axis;
-}
-
-bool order_of_letters(const char *from, const char *to, AxisOrder *out) {
-  size_t n = strlen(from);
-  *out = (AxisOrder){0};
-  if (n > ORDER_MAX || strlen(to) != n) return false;
-  for (uint32_t seen = 0; out->n < n; out->n++) {
-    const char *p = strchr(from, to[out->n]);
-    if (!p || seen & 1u << (p - from)) return false;
-    seen |= 1u << (p - from);
-    out->at[out->n] = (uint8_t)(p - from);
-  }
-  return true;
-}
-
 /* ---- what hooks share ---- */
 
 /* Attribute `name` of the copy, or NULL; *kind is its kind. */
@@ -62,28 +32,37 @@ static int64_t moved_axis(const AxisOrder *o, int64_t axis, int32_t rank) {
   return order_place(o, (uint32_t)from_front(axis, rank));
 }
 
+static bool in_blocks(const AxisOrder *o, int64_t axis, int32_t rank) {
+  return order_block(o, (uint32_t)from_front(axis, rank)) > 0;
+}
+
 static IntList moved_axes(LayoutCtx *lc, const AxisOrder *o, IntList axes, int32_t rank) {
   int64_t *at = ARENA_ARRAY(lc->arena, int64_t, axes.n + 1);
   for (int32_t i = 0; i < axes.n; i++) at[i] = moved_axis(o, axes.at[i], rank);
   return (IntList){axes.n, at};
 }
 
-/* Moves an attribute that names an axis, or axes, of a value of order o. False for None, which
- * stands for the value as one row or for whatever inference finds. */
+/* Moves an attribute that names an axis, or axes, of a value of order o. False for an axis in
+ * blocks, and for None, which stands for the value as one row or for whatever inference finds. */
 static bool move_attr(LayoutCtx *lc, const Node *n, const char *name, const AxisOrder *o,
                       int32_t rank) {
   AttrFieldKind kind = AK_INT;
   void *p = attr_named(lc, n, name, &kind);
   if (!p) return true;
-  if (kind == AK_INT) *(int64_t *)p = moved_axis(o, *(int64_t *)p, rank);
+  if (kind == AK_INT) {
+    if (in_blocks(o, *(int64_t *)p, rank)) return false;
+    *(int64_t *)p = moved_axis(o, *(int64_t *)p, rank);
+  }
   if (kind == AK_OPT_INT) {
     OptInt *axis = p;
-    if (!axis->has) return false;
+    if (!axis->has || in_blocks(o, axis->v, rank)) return false;
     axis->v = moved_axis(o, axis->v, rank);
   }
   if (kind == AK_INTS) {
     IntList *axes = p;
     if (axes->n < 0) return false;
+    for (int32_t i = 0; i < axes->n; i++)
+      if (in_blocks(o, axes->at[i], rank)) return false;
     *axes = moved_axes(lc, o, *axes, rank);
   }
   return true;
@@ -95,7 +74,8 @@ static AxisOrder order_without(const AxisOrder *o, uint32_t gone) {
   for (uint32_t i = 0; i < o->n; i++) {
     if (gone & 1u << o->at[i]) continue;
     uint32_t before = gone & ((1u << o->at[i]) - 1);
-    r.at[r.n++] = (uint8_t)(o->at[i] - __builtin_popcount(before));
+    r.at[r.n] = (uint8_t)(o->at[i] - __builtin_popcount(before));
+    r.inner[r.n++] = o->inner[i];
   }
   return r;
 }
@@ -130,6 +110,20 @@ static AxisOrder order_of_last(const AxisOrder *o, uint32_t k) {
   return r;
 }
 
+/* The same where the result is in blocks: all axes, those of extent 1 in blocks of 1. False when it
+ * isn't known which those are. */
+static bool blocks_of_operand(Context *c, const SInfo *s, const AxisOrder *o, AxisOrder *want) {
+  uint32_t first = order_rank(o) - (uint32_t)s->ndim;
+  *want = *o;
+  for (uint32_t i = 0; i < o->n; i++) {
+    if (!o->inner[i]) continue;
+    if (!s->dims) return false;
+    const Expr *d = o->at[i] < first ? expr_i64(c, 1) : s->dims[o->at[i] - first];
+    if (expr_is_int(d, 1)) want->inner[i] = 1;
+  }
+  return true;
+}
+
 /* The first operand of full rank that was turned decides, a constant never: it can be turned at
  * compile time. */
 bool layout_elementwise(LayoutCtx *lc, const Node *n) {
@@ -145,7 +139,12 @@ bool layout_elementwise(LayoutCtx *lc, const Node *n) {
     if (s->kind == SINFO_PRIM) continue;
     int32_t k = rank_of(s);
     if (k < 0 || k > rank) return false;
-    *lc->want[i] = all_ones(s) ? *lc->in[i] : order_of_last(o, (uint32_t)k);
+    if (all_ones(s))
+      *lc->want[i] = order_has_blocks(lc->in[i]) ? (AxisOrder){0} : *lc->in[i];
+    else if (!order_has_blocks(o))
+      *lc->want[i] = order_of_last(o, (uint32_t)k);
+    else if (!blocks_of_operand(func_ctx(n->func), s, o, lc->want[i]))
+      return false;
   }
   *lc->out = *o;
   return true;
@@ -184,6 +183,8 @@ bool layout_reduce(LayoutCtx *lc, const Node *n) {
     if (axes.n < 0) gone = (1u << rank) - 1;
   }
   bool keepdims = *(const bool *)attr_named(lc, n, "keepdims", NULL);
+  for (uint32_t i = 0; i < o->n; i++)
+    if (o->inner[i] && gone >> o->at[i] & 1) return false;
   AxisOrder rest = keepdims ? *o : order_without(o, gone);
   move_attr(lc, n, "axis", o, rank); /* None: all of them in any order */
   *lc->want[0] = *o;
@@ -202,7 +203,9 @@ static const AxisOrder *fields_alike(LayoutCtx *lc, const SInfo *s) {
 
 bool layout_concat(LayoutCtx *lc, const Node *n) {
   const AxisOrder *o = fields_alike(lc, node_in(n, 0)->sinfo);
-  if (!o || !move_attr(lc, n, "axis", o, rank_of(n->sinfo))) return false;
+  OptInt *axis = attr_named(lc, n, "axis", NULL);
+  if (!o || !axis->has) return false;
+  axis->v = moved_axis(o, axis->v, rank_of(n->sinfo)); /* whole blocks, where it is in blocks */
   *lc->out = *o;
   return true;
 }
@@ -211,7 +214,7 @@ bool layout_stack(LayoutCtx *lc, const Node *n) {
   const AxisOrder *o = fields_alike(lc, node_in(n, 0)->sinfo);
   int32_t rank = rank_of(n->sinfo);
   OptInt axis = *(OptInt *)attr_named(lc, n, "axis", NULL);
-  if (!o || rank != (int32_t)o->n + 1) return false;
+  if (!o || order_has_blocks(o) || rank != (int32_t)o->n + 1) return false;
   *lc->out = order_with(o, 1u << from_front(axis.has ? axis.v : 0, rank), (uint32_t)rank);
   return true;
 }
@@ -236,7 +239,7 @@ bool layout_strided_slice(LayoutCtx *lc, const Node *n) {
   Node **in = ARENA_ARRAY(lc->arena, Node *, axes->nin + 1);
   for (uint32_t i = 0; i < axes->nin; i++) {
     const Node *a = node_in(axes, i);
-    if (a->op != OP_PRIM_VALUE || a->expr->kind != EXPR_INT) return false;
+    if (a->op != OP_PRIM_VALUE || a->expr->kind != EXPR_INT || order_has_blocks(o)) return false;
     int64_t at = moved_axis(o, a->expr->i, (int32_t)o->n);
     in[i] = node_prim(n->func, expr_int(func_ctx(n->func), a->expr->dtype, at), a->span);
   }
@@ -250,7 +253,7 @@ bool layout_tile(LayoutCtx *lc, const Node *n) {
   const AxisOrder *o = lc->in[0];
   IntList *repeats = attr_named(lc, n, "repeats", NULL);
   int32_t first = (int32_t)o->n - repeats->n;
-  if (first < 0) return false;
+  if (order_has_blocks(o) || first < 0) return false;
   int64_t *at = ARENA_ARRAY(lc->arena, int64_t, o->n + 1);
   for (uint32_t i = 0; i < o->n; i++) at[i] = o->at[i] < first ? 1 : repeats->at[o->at[i] - first];
   *repeats = (IntList){(int32_t)o->n, at};
@@ -261,7 +264,7 @@ bool layout_tile(LayoutCtx *lc, const Node *n) {
 bool layout_pad(LayoutCtx *lc, const Node *n) {
   const AxisOrder *o = lc->in[0];
   IntList *widths = attr_named(lc, n, "pad_width", NULL);
-  if (widths->n != (int32_t)(2 * o->n)) return false;
+  if (order_has_blocks(o) || widths->n != (int32_t)(2 * o->n)) return false;
   int64_t *at = ARENA_ARRAY(lc->arena, int64_t, widths->n + 1);
   for (uint32_t i = 0; i < o->n; i++) memcpy(at + 2 * i, widths->at + 2 * o->at[i], 2 * sizeof *at);
   widths->at = at;
@@ -275,6 +278,7 @@ bool layout_pad(LayoutCtx *lc, const Node *n) {
 bool layout_permute_dims(LayoutCtx *lc, const Node *n) {
   const AxisOrder *o = lc->in[0];
   IntList *axes = attr_named(lc, n, "axes", NULL);
+  if (order_has_blocks(o)) return false;
   int64_t *at = ARENA_ARRAY(lc->arena, int64_t, o->n + 1);
   for (uint32_t i = 0; i < o->n; i++)
     at[i] = moved_axis(o, axes->n < 0 ? o->n - 1 - i : axes->at[i], (int32_t)o->n);
@@ -287,7 +291,7 @@ bool layout_expand_dims(LayoutCtx *lc, const Node *n) {
   IntList axes = *(IntList *)attr_named(lc, n, "axis", NULL);
   int32_t rank = rank_of(n->sinfo);
   uint32_t fresh = 0;
-  if (rank != (int32_t)lc->in[0]->n + axes.n) return false;
+  if (order_has_blocks(lc->in[0]) || rank != (int32_t)lc->in[0]->n + axes.n) return false;
   for (int32_t i = 0; i < axes.n; i++) fresh |= 1u << from_front(axes.at[i], rank);
   *lc->want[0] = *lc->in[0];
   *lc->out = order_with(lc->in[0], fresh, (uint32_t)rank);
@@ -299,7 +303,7 @@ bool layout_squeeze(LayoutCtx *lc, const Node *n) {
   const SInfo *s = node_in(n, 0)->sinfo;
   IntList *axes = attr_named(lc, n, "axis", NULL);
   uint32_t named = 0, gone = 0;
-  if (rank_of(s) < 0 || !s->dims) return false;
+  if (order_has_blocks(o) || rank_of(s) < 0 || !s->dims) return false;
   for (int32_t i = 0; i < axes->n; i++) named |= 1u << from_front(axes->at[i], s->ndim);
   for (int32_t i = 0; i < s->ndim; i++) {
     bool one = expr_is_int(s->dims[i], 1), known = s->dims[i]->kind == EXPR_INT;
@@ -314,17 +318,21 @@ bool layout_squeeze(LayoutCtx *lc, const Node *n) {
 
 /* ---- operators that spell their layouts ---- */
 
-/* Brings attribute *letters to layout `to` (NULL: to what order *o makes of it), and *o to the
- * order that leads there. */
-static bool move_letters(LayoutCtx *lc, const char **letters, const char *to, AxisOrder *o) {
+/* Brings attribute *letters of a value with struct info s to layout `to` (NULL: to what order *o
+ * makes of it), and *o to the order that leads there. Blocks that don't divide their axis go. */
+static bool move_letters(LayoutCtx *lc, const Node *n, const SInfo *s, const char **letters,
+                         const char *to, AxisOrder *o) {
   if (to) {
     if (!order_of_letters(*letters, to, o)) return false;
+    if (order_has_blocks(o)) {
+      order_fit_blocks(func_ctx(n->func), o, s);
+      to = order_letters(lc->arena, *letters, o);
+    }
     *letters = to;
   } else if (o->n) {
-    if (strlen(*letters) != o->n) return false;
-    char *s = arena_strndup(lc->arena, *letters, o->n);
-    for (uint32_t i = 0; i < o->n; i++) s[i] = (*letters)[o->at[i]];
-    *letters = s;
+    const char *moved = order_letters(lc->arena, *letters, o);
+    if (!moved) return false;
+    *letters = moved;
   }
   return true;
 }
@@ -342,13 +350,13 @@ bool layout_window(LayoutCtx *lc, const Node *n) {
   for (uint32_t i = 0; i < lc->ndesired; i++) wish[i && !kernel ? 2 : i] = lc->desired[i];
   const char *result = out && *out ? *out : *data;
   *lc->want[0] = *lc->in[0];
-  if (!move_letters(lc, data, wish[0], lc->want[0])) return false;
+  if (!move_letters(lc, n, node_in(n, 0)->sinfo, data, wish[0], lc->want[0])) return false;
   if (kernel) {
     *lc->want[1] = *lc->in[1];
-    if (!move_letters(lc, kernel, wish[1], lc->want[1])) return false;
+    if (!move_letters(lc, n, node_in(n, 1)->sinfo, kernel, wish[1], lc->want[1])) return false;
   }
-  const char *to = wish[2] && out ? wish[2] : *data;
-  if (!order_of_letters(result, to, lc->out)) return false;
-  if (out && (*out || strcmp(to, *data) != 0)) *out = to;
+  const char *to = !out ? *data : wish[2] ? wish[2] : wish[0] ? wish[0] : *data;
+  if (!move_letters(lc, n, n->sinfo, &result, to, lc->out)) return false;
+  if (out && (*out || strcmp(result, *data) != 0)) *out = result;
   return true;
 }

@@ -2,8 +2,9 @@
  *
  * A hook is asked when an operand has come in another order than the program gives it, or when a
  * layout is desired for the operator: in which order does it want each operand, in which order does
- * its result come, and how do its attributes read then? Struct info of nodes is that of the program
- * as long as hooks are asked; only the orders tell what has changed.
+ * its result come, and how do its attributes read then? An axis may be in blocks, NCHW16c being
+ * (N, C / 16, H, W, 16): a hook for which that is too much says no. Struct info of nodes is that of
+ * the program as long as hooks are asked; only the orders tell what has changed.
  */
 #ifndef RELAXC_IR_OPS_ORDER_H
 #define RELAXC_IR_OPS_ORDER_H
@@ -13,8 +14,10 @@
 enum { ORDER_MAX = 8 }; /* rank; tensors of more axes stay as they are */
 
 typedef struct {
-  uint32_t n;            /* 0: the axes stand as in the program */
-  uint8_t at[ORDER_MAX]; /* at[i]: which of the program's axes stands at i: R.permute_dims' axes */
+  uint32_t n;               /* rank of the tensor; 0: the axes stand as in the program */
+  uint8_t at[ORDER_MAX];    /* at[i]: which of the program's axes stands at i, as R.permute_dims */
+                            /* has it; twice where an axis is in blocks */
+  int32_t inner[ORDER_MAX]; /* 0: the axis, or its outer part; else its inner part, of this size */
 } AxisOrder;
 
 typedef struct LayoutCtx {
@@ -33,9 +36,18 @@ typedef struct LayoutCtx {
 
 bool order_is_plain(const AxisOrder *o);
 bool order_equal(const AxisOrder *a, const AxisOrder *b);
-/* Where the program's axis stands. */
+/* Where the program's axis, or its outer part, stands. */
 uint32_t order_place(const AxisOrder *o, uint32_t axis);
-/* From layout "NCHW" to layout "NHWC"; false when they don't have the same letters once each. */
+/* How many axes the program has; the size of this one's blocks, 0: it is whole; any blocks. */
+uint32_t order_rank(const AxisOrder *o);
+int64_t order_block(const AxisOrder *o, uint32_t axis);
+bool order_has_blocks(const AxisOrder *o);
+/* Without the blocks that aren't known to divide their axis of s, which is as in the program. */
+void order_fit_blocks(Context *c, AxisOrder *o, const SInfo *s);
+/* From layout "NCHW" to layout "NHWC" or "NCHW16c"; false when they don't have the same letters,
+ * once each, and the inner parts once at most. */
 bool order_of_letters(const char *from, const char *to, AxisOrder *out);
+/* The other way: what layout `from` is then. NULL when it has another rank. */
+char *order_letters(Arena *a, const char *from, const AxisOrder *o);
 
 #endif

@@ -122,7 +122,7 @@ bool layout_call_tir(LayoutCtx *lc, const Node *n) {
     if (!whole && !order_is_plain(lc->in[i]) && node_in(n, i)->sinfo->kind != SINFO_TENSOR)
       return false;
   }
-  if (!o || o->n != nest.n) return false;
+  if (!o || o->n != nest.n || order_has_blocks(o)) return false;
   for (uint32_t i = 1; i < n->nin; i++) {
     const Buffer *b = g->prim->param_bufs[i - 1];
     if (b && is_whole(&nest, b)) *lc->want[i] = *o;

@@ -163,7 +163,7 @@ static bool read_shape(const Choice *x, const Node *n, Shape *s) {
   return a->groups == 1 || (a->groups == s->c && a->groups == s->o);
 }
 
-static const AxisOrder last = {4, {0, 2, 3, 1}};
+static const AxisOrder last = {4, {0, 2, 3, 1}, {0}};
 
 AxisOrder *orders_last(Arena *a, const SInfo *s) {
   uint32_t n = s->kind == SINFO_TUPLE ? s->n : 1;

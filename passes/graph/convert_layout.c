@@ -12,6 +12,9 @@
  * when its operands come so. Without a hook, and where a value leaves the function or enters
  * another, it is turned back. Exchanges of axes that meet are joined or cancel. This is the scheme
  * of TVM's pass of the same name.
+ *
+ * An order may have axes in blocks, NCHW16c: it is reached by R.reshape and R.permute_dims. Blocks
+ * that don't divide an axis are left away, with a remark.
  */
 #include "ir/ops/order.h"
 #include "passes/graph/choose_layout.h"
@@ -32,6 +35,7 @@ typedef struct {
   LayoutChoice choice;
   Map orders;        /* Node * -> AxisOrder[] of its fields, those that are not as in the program */
   Map turned;        /* Node * -> Turned *: exchanges made of it */
+  Map blocked;       /* the same where it or they have blocks: axes is the order reached */
   NodeVec exchanges; /* the program's own R.permute_dims, which may have become needless */
 } Convert;
 
@@ -68,6 +72,14 @@ static bool all_plain(const AxisOrder *o, uint32_t n) {
   return true;
 }
 
+static const Expr *dim_in_order(Context *c, const SInfo *s, const AxisOrder *o, uint32_t i) {
+  const Expr *whole = s->dims[o->at[i]];
+  int64_t size = order_block(o, o->at[i]);
+  if (!size) return whole;
+  return o->inner[i] ? expr_i64(c, size)
+                     : expr_simplify(c, expr_floordiv(c, whole, expr_i64(c, size)));
+}
+
 static const SInfo *sinfo_in_order(Context *c, const SInfo *s, const AxisOrder *o) {
   if (s->kind == SINFO_TUPLE) {
     const SInfo **f = ARENA_ARRAY(c->arena, const SInfo *, s->n + 1);
@@ -76,7 +88,7 @@ static const SInfo *sinfo_in_order(Context *c, const SInfo *s, const AxisOrder *
   }
   if (order_is_plain(o)) return s;
   const Expr *d[ORDER_MAX];
-  for (uint32_t i = 0; s->dims && i < o->n; i++) d[i] = s->dims[o->at[i]];
+  for (uint32_t i = 0; s->dims && i < o->n; i++) d[i] = dim_in_order(c, s, o, i);
   const SInfo *r =
       s->dims ? sinfo_tensor(c, d, o->n, s->dtype) : sinfo_tensor_ndim(c, (int32_t)o->n, s->dtype);
   return s->vdevice ? sinfo_with_vdevice(c, r, s->vdevice) : r;
@@ -159,9 +171,90 @@ static Node *widen(Convert *x, Node *at, Node *n, uint32_t rank) {
   expand_dims_attrs *attrs = node_new_attrs(n->func, OP_expand_dims);
   attrs->axis = int_list(func_arena(n->func), &front);
   made->attrs = attrs;
-  made->sinfo = sinfo_tensor_ndim(x->pc->c, (int32_t)rank, n->sinfo->dtype);
+  const Expr *dims[ORDER_MAX];
+  for (uint32_t i = 0; n->sinfo->dims && i < rank; i++)
+    dims[i] = i < front.n ? expr_i64(x->pc->c, 1) : n->sinfo->dims[i - front.n];
+  DType d = n->sinfo->dtype;
+  made->sinfo = n->sinfo->dims ? sinfo_tensor(x->pc->c, dims, rank, d)
+                               : sinfo_tensor_ndim(x->pc->c, (int32_t)rank, d);
   node_bind_before(at, made, NULL);
   return made;
+}
+
+/* ---- axes in blocks ---- */
+
+static Node *reshape(Convert *x, Node *at, Node *n, const Expr *const *dims, uint32_t rank) {
+  Node *in[] = {n, node_shape(n->func, dims, rank, n->span)};
+  Node *made = node_create(n->func, OP_reshape, in, 2, n->span);
+  made->sinfo = sinfo_tensor(x->pc->c, dims, rank, n->sinfo->dtype);
+  bind_beside(n, at, made);
+  return made;
+}
+
+/* The order with the axes that are in blocks in `other` in blocks, too, both parts where the axis
+ * stands. */
+static AxisOrder split_like(const AxisOrder *o, const AxisOrder *other, uint32_t rank) {
+  AxisOrder r = {0};
+  for (uint32_t i = 0; i < (o->n ? o->n : rank); i++) {
+    uint8_t axis = o->n ? o->at[i] : (uint8_t)i;
+    r.at[r.n] = axis;
+    r.inner[r.n++] = o->n ? o->inner[i] : 0;
+    if (order_block(o, axis) || !order_block(other, axis)) continue;
+    r.at[r.n] = axis;
+    r.inner[r.n++] = (int32_t)order_block(other, axis);
+  }
+  return r;
+}
+
+/* Tensor n, which has order `have`, in order `want`, at least one of which has blocks:
+ *   reshape, which parts axes; permute_dims; reshape, which joins the parts of others. */
+static Node *exchange_blocks(Convert *x, Node *at, Node *n, const AxisOrder *have,
+                             const AxisOrder *want) {
+  Context *c = x->pc->c;
+  const SInfo *s = n->sinfo;
+  uint32_t rank = (uint32_t)s->ndim;
+  for (Turned *t = map_getp(&x->blocked, n); t; t = t->next)
+    if (order_equal(&t->axes, want)) return t->to;
+  AxisOrder from = split_like(have, want, rank), to = split_like(want, have, rank), axes = {0};
+  const Expr *dims[2][ORDER_MAX], *end[ORDER_MAX];
+  for (uint32_t i = 0; i < from.n; i++) dims[0][i] = dim_in_order(c, s, &from, i);
+  for (; axes.n < to.n; axes.n++) {
+    uint32_t k = 0;
+    while (from.at[k] != to.at[axes.n] || from.inner[k] != to.inner[axes.n]) k++;
+    axes.at[axes.n] = (uint8_t)k;
+    dims[1][axes.n] = dims[0][k];
+  }
+  Node *r = n;
+  if (from.n != (have->n ? have->n : rank)) r = reshape(x, at, r, dims[0], from.n);
+  if (!order_is_plain(&axes)) {
+    Node *made = node_create(n->func, OP_permute_dims, &r, 1, n->span);
+    permute_dims_attrs *attrs = node_new_attrs(n->func, OP_permute_dims);
+    attrs->axes = int_list(func_arena(n->func), &axes);
+    made->attrs = attrs;
+    made->sinfo = sinfo_tensor(c, dims[1], to.n, s->dtype);
+    bind_beside(r, at, made);
+    r = made;
+  }
+  if (to.n != (want->n ? want->n : rank)) {
+    uint32_t m = want->n ? want->n : rank;
+    for (uint32_t i = 0; i < m; i++) end[i] = want->n ? dim_in_order(c, s, want, i) : s->dims[i];
+    r = reshape(x, at, r, end, m);
+  }
+  if (n->block || n->op == OP_PARAM) {
+    Turned *t = ARENA_NEW(x->pc->scratch, Turned);
+    *t = (Turned){n, r, *want, map_getp(&x->blocked, n)};
+    map_setp(&x->blocked, n, t);
+  }
+  return r;
+}
+
+/* Axes that are in blocks in both orders are in blocks of one size. */
+static bool blocks_agree(const AxisOrder *a, const AxisOrder *b) {
+  for (uint32_t i = 0; i < a->n; i++) {
+    int64_t size = order_block(b, a->at[i]);
+    if (a->inner[i] && size && size != a->inner[i]) return false;
+  }
+  return true;
 }
 
 /* Tensor n, which has order `have`, in order `want`. */
@@ -169,10 +262,16 @@ static Node *turn_tensor(Convert *x, Node *at, Node *n, const AxisOrder *have,
                          const AxisOrder *want) {
   static const AxisOrder plain = {0};
   if (n->sinfo->kind != SINFO_TENSOR || order_equal(have, want)) return n;
-  if (want->n > (uint32_t)n->sinfo->ndim) {
-    n = widen(x, at, turn_tensor(x, at, n, have, &plain), want->n);
+  if (order_rank(want) > (uint32_t)n->sinfo->ndim) {
+    n = widen(x, at, turn_tensor(x, at, n, have, &plain), order_rank(want));
     have = &plain;
   }
+  if (order_has_blocks(have) && order_has_blocks(want) && !blocks_agree(have, want)) {
+    n = exchange_blocks(x, at, n, have, &plain);
+    have = &plain;
+  }
+  if (order_has_blocks(have) || order_has_blocks(want))
+    return exchange_blocks(x, at, n, have, want);
   AxisOrder axes = {.n = want->n ? want->n : have->n};
   for (uint32_t i = 0; i < axes.n; i++)
     axes.at[i] = (uint8_t)order_place(have, want->n ? want->at[i] : i);
@@ -216,15 +315,41 @@ static Node *turn(Convert *x, Node *at, Node *d, const AxisOrder *want) {
 
 /* ---- the walk ---- */
 
+/* Blocks divide their axes; s may have fewer axes than the order. */
+static bool blocks_fit(Context *c, const SInfo *s, const AxisOrder *o) {
+  uint32_t missing = order_rank(o) - (uint32_t)s->ndim;
+  for (uint32_t i = 0; i < o->n; i++) {
+    if (o->inner[i] <= 1) continue;
+    if (!s->dims || o->at[i] < missing) return false;
+    const Expr *size = expr_i64(c, o->inner[i]), *dim = s->dims[o->at[i] - missing];
+    if (!expr_is_int(expr_simplify(c, expr_floormod(c, dim, size)), 0)) return false;
+  }
+  return s->dims || !order_has_blocks(o);
+}
+
 /* Ranks are known and fit the orders. */
-static bool orders_fit(const SInfo *s, const AxisOrder *o, bool may_widen) {
+static bool orders_fit(Context *c, const SInfo *s, const AxisOrder *o, bool may_widen) {
   for (uint32_t i = 0; i < field_count(s); i++) {
     const SInfo *f = s->kind == SINFO_TUPLE ? s->fields[i] : s;
     if (order_is_plain(&o[i])) continue;
     if (f->kind != SINFO_TENSOR || f->ndim < 0) return false;
-    if (may_widen ? (uint32_t)f->ndim > o[i].n : (uint32_t)f->ndim != o[i].n) return false;
+    uint32_t rank = order_rank(&o[i]);
+    if (may_widen ? (uint32_t)f->ndim > rank : (uint32_t)f->ndim != rank) return false;
+    if (!blocks_fit(c, f, &o[i])) return false;
   }
   return true;
+}
+
+/* Tells of blocks that were asked for and don't fit. */
+static void remark_blocks(Convert *x, const Node *n, const LayoutCtx *lc) {
+  static const char *const what[] = {"the data", "the weights", "the result"};
+  if (!x->pc->remarks) return;
+  for (uint32_t i = 0; i < lc->ndesired && i < 3; i++) {
+    const AxisOrder *o = i == 2 ? lc->out : i < n->nin ? lc->want[i] : NULL;
+    if (o && strpbrk(lc->desired[i], "0123456789") && !order_has_blocks(o))
+      diag(x->pc->c->diags, DIAG_REMARK, n->span, "%s can't be in '%s': no axis is whole blocks",
+           what[i], lc->desired[i]);
+  }
 }
 
 /* What n's hook says; false when it must get its operands as in the program. */
@@ -252,9 +377,10 @@ static bool ask(Convert *x, Node *n, LayoutCtx *lc) {
   lc->nout = field_count(n->sinfo);
   lc->final = true;
   lc->attrs = n->attrs ? arena_dup(lc->arena, n->attrs, op->attrs_size) : NULL;
-  if (!op->layout(lc, n) || !orders_fit(n->sinfo, lc->out, false)) return false;
+  if (!op->layout(lc, n) || !orders_fit(x->pc->c, n->sinfo, lc->out, false)) return false;
   for (uint32_t i = 0; i < n->nin; i++)
-    if (!orders_fit(node_in(n, i)->sinfo, lc->want[i], true)) return false;
+    if (!orders_fit(x->pc->c, node_in(n, i)->sinfo, lc->want[i], true)) return false;
+  remark_blocks(x, n, lc);
   return true;
 }
 
@@ -371,11 +497,11 @@ static bool read_wish(Convert *x, const char *name, const Attr *list) {
     if (list->items[i]->kind != ATTR_STR) return refuse(pc, name, "a layout must be a string");
     const char *s = list->items[i]->s;
     AxisOrder o;
-    if (strpbrk(s, "0123456789"))
-      return refuse(pc, name, "'%s' is a blocked layout; only the order of axes can be converted",
-                    s);
     if (!order_of_letters(letters, s, &o))
-      return refuse(pc, name, "'%s' is no layout with the letters of '%s', once each", s, letters);
+      return refuse(
+          pc, name,
+          "'%s' is no layout with the letters of '%s', once each, and blocks of them such as 16%c",
+          s, letters, letters[1] - 'A' + 'a');
   }
   if (list->n) x->desired[id] = list;
   return true;
@@ -394,6 +520,7 @@ bool pass_convert_layout(PassCtx *pc) {
     x.exchanges = (NodeVec){0};
     map_init(&x.orders, pc->scratch);
     map_init(&x.turned, pc->scratch);
+    map_init(&x.blocked, pc->scratch);
     if (x.automatic) layouts_choose(pc, x.f, &x.choice);
     convert_seq(&x, &x.f->body);
     ok &= finish(&x);
