@@ -2,8 +2,8 @@
  *
  * While the tiles of some columns work, what those of the next columns will read comes into the
  * second level of cache, a share in each step. Hardware does that for one stream of neighbouring
- * lines; panels that are read by few tiles, and rows of B far from each other, come too late with
- * it alone.
+ * lines; panels and blocks that are read by few tiles, and rows of B far from each other, come too
+ * late with it alone.
  */
 #include "passes/loop/tile.h"
 
@@ -93,10 +93,39 @@ static void prefetch_rows(Tile *t, const Expr *step, const Expr *steps, StmtVec 
   if (s) vec_push(em->tmp, out, s);
 }
 
+/* The next lines of a B that is nothing but lines, each one piece of memory: weights in blocks. */
+static void prefetch_blocks(Tile *t, const Expr *step, const Expr *steps, StmtVec *out) {
+  Kernel *kn = t->kn;
+  LoopCtx *lc = kn->em->lc;
+  Context *c = kn->em->c;
+  const Contraction *con = kn->con;
+  const Expr *load = factor_load(con->b);
+  int64_t k, n, count, size, elem = (int64_t)dtype_bytes(load->dtype), line = 64 / elem;
+  const Dim *all = dim_const(c, 1);
+  for (uint32_t i = 0; i < load->buf->ndim; i++)
+    all = dim_mul(c, all, expr_dim(c, load->buf->shape[i]));
+  if (kn->kb || !dim_is_const(all, &size) || !expr_const_int(c, con->ktotal, &k) ||
+      !expr_const_int(c, con->n.extent, &n) || !expr_const_int(c, con->lines.extent, &count) ||
+      size != k * n * count || size * elem < IN_PLACE_BYTES)
+    return;
+  const Dim *off = flat_offset(lc, load->buf, load->arg);
+  if (stride_of(lc, con->st, off, con->lines.var) != dim_const(c, k * n)) return;
+  const Expr *each = prefetch_share(t, t->nv * k * n / line, steps);
+  Var *l = loop_var(c, "line");
+  const Expr *next = expr_floordiv(c, t->col, i64(c, con->lanes));
+  next = expr_mul(c, simp_add(c, next, i64(c, t->nv)), i64(c, k * n));
+  const Expr *at = expr_mul(c, line_number(t, step, steps, each, l), i64(c, line));
+  at = simp_add(c, next, at);
+  Stmt *s = prefetch_lines(t, l, each, expr_load(c, flat_view(lc, load->buf), &at, 1));
+  if (s) vec_push(kn->em->tmp, out, s);
+}
+
 void prefetch_next(Tile *t, const Expr *step, const Expr *steps, StmtVec *out) {
   if (!t->number) return;
   if (t->kn->src.panels && !t->kn->src.by_task)
     prefetch_panels(t, step, steps, out);
+  else if (t->kn->con->lines.var)
+    prefetch_blocks(t, step, steps, out);
   else
     prefetch_rows(t, step, steps, out);
 }
