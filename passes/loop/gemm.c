@@ -308,14 +308,17 @@ static uint32_t split_columns(const Kernel *kn, uint32_t nv, Columns *out) {
                        .masked = left % con->lanes != 0};
     return left ? 2 : 1;
   }
-  if (kn->em->s->v->has_mask) { /* one kernel for all columns: masks are free */
+  /* masks are free: tiles of their own only for what one vector holds */
+  bool masks = kn->em->s->v->has_mask;
+  if (masks && nv == 1) {
     out[0] = (Columns){zero, expr_ceildiv(c, extent, width), nv, width, 0, true};
     return 1;
   }
-  const Expr *whole = expr_simplify(c, expr_floordiv(c, extent, i64(c, width)));
+  const Expr *more = i64(c, masks ? width - con->lanes - 1 : 0);
+  const Expr *whole = expr_simplify(c, expr_floordiv(c, expr_add(c, extent, more), i64(c, width)));
   const Expr *done = expr_simplify(c, expr_mul(c, whole, i64(c, width)));
-  const Expr *left = expr_ceildiv(c, expr_sub(c, extent, done), con->lanes);
-  out[0] = (Columns){zero, whole, nv, width, 0, false};
+  const Expr *left = expr_ceildiv(c, expr_max(c, expr_sub(c, extent, done), zero), con->lanes);
+  out[0] = (Columns){zero, whole, nv, width, 0, masks};
   out[1] = (Columns){done, left, 1, con->lanes, 0, true};
   return 2;
 }
