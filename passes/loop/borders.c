@@ -118,6 +118,30 @@ static Stmt *take_row(Tour *t, const WindowTile *tile, int64_t d, bool exists) {
   return out.n ? seq_of(k->em->a, &out) : NULL;
 }
 
+/* Where element 0 of the window of row or column `at` is, counted from the first one inside. */
+static const Expr *place_of(Context *c, const Place *x, const Expr *at) {
+  const Expr *e = plus(c, expr_mul(c, at, i64(c, x->step)), x->rest);
+  return expr_simplify(c, expr_sub(c, e, dim_expr(c, x->lo, DT_I64)));
+}
+
+/* How many rows or columns are inside. */
+static const Expr *size_of(Context *c, const Place *x) {
+  return dim_expr(c, dim_sub(c, x->hi, x->lo), DT_I64);
+}
+
+/* Whether row d of a tile exists wherever the tile is, as all of its results do: not the first
+ * ones, of which one may lie above the image, nor the last ones. */
+static bool always_exists(const Tour *t, const WindowTile *tile, int64_t d) {
+  Context *c = t->k.em->c;
+  const Place *x = &t->k.w->row;
+  const Expr *m = t->k.con->m.extent, *first = place_of(c, x, i64(c, 0));
+  if (tile->guard) return false;
+  const Expr *last = place_of(c, x, plus(c, m, -(int64_t)tile->height));
+  const Dim *low = expr_dim(c, plus(c, first, d)), *high = expr_dim(c, plus(c, last, d));
+  return prove_le(c, NULL, dim_const(c, 0), low) == PROOF_YES &&
+         prove_lt(c, NULL, high, expr_dim(c, size_of(c, x))) == PROOF_YES;
+}
+
 /* All rows, asked whether they exist unless all is inside. */
 static void take_rows(Tour *t, const WindowTile *tile) {
   Walk *k = &t->k;
@@ -126,7 +150,7 @@ static void take_rows(Tour *t, const WindowTile *tile) {
   for (int64_t d = 0; d <= walk_last(k, tile->height); d++) {
     Stmt *row = take_row(t, tile, d, true);
     if (!row) continue;
-    if (!tile->rows_inside) {
+    if (!tile->rows_inside && !always_exists(t, tile, d)) {
       const Expr *exists = is_within(c, plus(c, t->row, d), t->rows);
       Stmt *none = walk_skips_pad(k) ? NULL : take_row(t, tile, d, false);
       row = stmt_if(em->a, k->con->st->span, exists, row, none);
@@ -142,17 +166,6 @@ static void list_pieces(Tour *t, const WindowTile *tile) {
   for (int64_t j = 0; j < col->steps; j++)
     for (int64_t v = 0; v < tile->nv * col->step; v++)
       find_piece(t, step_begin(&t->k, j, &odd) + v * t->k.con->lanes);
-}
-
-/* Where element 0 of the window of row or column `at` is, counted from the first one inside. */
-static const Expr *place_of(Context *c, const Place *x, const Expr *at) {
-  const Expr *e = plus(c, expr_mul(c, at, i64(c, x->step)), x->rest);
-  return expr_simplify(c, expr_sub(c, e, dim_expr(c, x->lo, DT_I64)));
-}
-
-/* How many rows or columns are inside. */
-static const Expr *size_of(Context *c, const Place *x) {
-  return dim_expr(c, dim_sub(c, x->hi, x->lo), DT_I64);
 }
 
 Stmt *borders_steps(Emit *em, const Contraction *con, Buffer *acc, const WindowTile *tile) {

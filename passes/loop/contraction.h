@@ -176,6 +176,7 @@ typedef struct {
   uint32_t height, nv;              /* in rows and vectors */
   uint32_t vector;                  /* the first one of the row */
   bool rows_inside, columns_inside; /* all that it reads exist */
+  bool guard;                       /* not all of its rows exist */
 } WindowTile;
 /* The steps of a tile: of windows whose place is known, or is asked for at run time. */
 Stmt *windows_steps(Emit *em, const Contraction *con, Buffer *acc, const WindowTile *t);

@@ -496,8 +496,8 @@ Stmt *emit_tile(Tile *t) {
   t->from = 0;
   t->to = t->height;
   bind_bounds(t, &out);
-  WindowTile part = {t->row, t->col,    t->first,       t->height,
-                     t->nv,  t->vector, t->rows_inside, t->columns_inside};
+  WindowTile part = {t->row,    t->col,         t->first,          t->height, t->nv,
+                     t->vector, t->rows_inside, t->columns_inside, t->guard};
   Stmt *loops = !con->windows            ? k_loops(t, 0)
                 : con->windows->is_sized ? windows_steps(em, con, t->acc, &part)
                                          : borders_steps(em, con, t->acc, &part);
