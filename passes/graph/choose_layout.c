@@ -134,14 +134,10 @@ static bool is_convolution(const Node *n) {
   return false;
 }
 
-/* Whether there is a choice for n: of constant weights in the usual order, whole or depthwise, and
- * of a known number of images. Of an unknown number, tiles of rows would hold the images of one
- * point where a convolution takes them plain and gives channels last. */
+/* Whether there is a choice for n: of constant weights in the usual order, whole or depthwise. */
 static bool read_shape(const Choice *x, const Node *n, Shape *s) {
   Context *c = x->pc->c;
-  int64_t images;
   if (n->op != OP_nn_conv2d || node_in(n, 1)->op != OP_CONST) return false;
-  if (!n->sinfo->dims || !expr_const_int(c, n->sinfo->dims[0], &images)) return false;
   const nn_conv2d_attrs *a = node_attrs(n, nn_conv2d);
   const SInfo *data = node_in(n, 0)->sinfo, *w = node_in(n, 1)->sinfo;
   if (!is_image(data) || !is_image(n->sinfo) || strcmp(a->data_layout, "NCHW") != 0 ||
