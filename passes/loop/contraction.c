@@ -134,21 +134,50 @@ typedef enum {
                   far apart that they push each other out of the first level of cache */
 } Reading;
 
-static Reading best_reading(const Kernel *kn, int64_t m) {
+/* How far the rows of such a B are apart where few rows (m) of A may read it in place; else NULL.
+ */
+static const Dim *rows_apart(const Kernel *kn, int64_t m) {
   const Contraction *con = kn->con;
   Sched *s = kn->em->s;
   const Expr *load = factor_load(con->b);
-  int64_t step = 0, n = 0;
   if (!con->b_unit || con->nk != 1 || con->b_rows || con->edges || con->windows || con->nrows ||
-      con->nbounds || m > FEW_ROWS || s->prologue ||
-      !dim_is_const(
-          stride_of(s->lc, con->st, flat_offset(s->lc, load->buf, load->arg), con->k[0].var),
-          &step))
-    return READ_PACKED;
+      con->nbounds || m > FEW_ROWS || s->prologue)
+    return NULL;
+  return stride_of(s->lc, con->st, flat_offset(s->lc, load->buf, load->arg), con->k[0].var);
+}
+
+static Reading best_reading(const Kernel *kn, int64_t m) {
+  const Contraction *con = kn->con;
+  const Expr *load = factor_load(con->b);
+  const Dim *apart = rows_apart(kn, m);
+  int64_t step = 0, n = 0;
+  if (!apart || !dim_is_const(apart, &step)) return READ_PACKED;
   if (step * (int64_t)dtype_bytes(load->dtype) % COLLIDE_BYTES) return READ_PLACE;
-  expr_const_int(s->c, con->n.extent, &n);
+  expr_const_int(kn->em->c, con->n.extent, &n);
   return m >= FILL_ROWS && n >= kn->src.width && dtype_eq(load->dtype, con->d) ? READ_FILL
                                                                                : READ_PACKED;
+}
+
+static const Expr *either(Context *c, const Expr *a, const Expr *b) {
+  return a ? expr_binary(c, EXPR_OR, a, b) : b;
+}
+
+/* The same questions at run time: whether B is read in place. `m` rows, -1: unknown; NULL: all that
+ * is asked is known. */
+static const Expr *place_when(const Kernel *kn, int64_t m, bool sizes_known) {
+  const Contraction *con = kn->con;
+  Context *c = kn->em->c;
+  int64_t bytes = (int64_t)dtype_bytes(factor_load(con->b)->dtype);
+  const Expr *when = m < 0 ? compare_to(c, EXPR_LT, con->m.extent, PACK_ROWS) : NULL;
+  if (sizes_known) return when;
+  int64_t most = m >= 0 && m < PACK_ROWS_NEAR ? NEAR_BYTES : PACK_BYTES;
+  const Expr *size = expr_simplify(c, expr_mul(c, con->ktotal, con->n.extent));
+  when = either(c, when, compare_to(c, EXPR_LE, size, most / (int64_t)dtype_bytes(con->d)));
+  const Dim *apart = m < 0 ? NULL : rows_apart(kn, m);
+  if (!apart) return when;
+  const Expr *place = expr_mul(c, dim_expr(c, apart, DT_I64), i64(c, bytes));
+  place = expr_simplify(c, expr_floormod(c, place, i64(c, COLLIDE_BYTES)));
+  return either(c, when, compare_to(c, EXPR_NE, place, 0));
 }
 
 bool contraction_emit(Sched *s, Group *g, const Stage *before, StmtVec *out) {
@@ -230,18 +259,13 @@ bool contraction_emit(Sched *s, Group *g, const Stage *before, StmtVec *out) {
   if (pack) {
     StmtVec packed = {0}, place = {0};
     kn.src.panels = common ? common_panels(&kn) : pack_panels(&em, &con, kn.src.width, &packed);
-    kn.many_rows = !m_known && !must;
+    const Expr *in_place = must || common ? NULL : place_when(&kn, m_known ? m : -1, sizes_known);
+    kn.many_rows = in_place && !m_known;
     contraction_blocks(&kn, false, parallel, &packed);
-    if (kn.many_rows) {
+    if (in_place) {
       kn.many_rows = false;
       kn.src.panels = NULL;
-      contraction_blocks(&kn, true, parallel, &place);
-      const Expr *in_place = compare_to(c, EXPR_LT, con.m.extent, PACK_ROWS);
-      if (!sizes_known) { /* the same question about B, at run time */
-        const Expr *size = expr_simplify(c, expr_mul(c, con.ktotal, con.n.extent));
-        in_place =
-            expr_binary(c, EXPR_OR, in_place, compare_to(c, EXPR_LE, size, PACK_BYTES / elem));
-      }
+      contraction_blocks(&kn, !m_known, parallel, &place);
       vec_push(s->tmp, &body,
                stmt_if(s->a, con.st->span, in_place, seq_of(s->a, &place), seq_of(s->a, &packed)));
     } else {
