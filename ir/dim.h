@@ -41,6 +41,8 @@ struct DimPool *dim_pool_create(Context *c);
 const Dim *expr_dim(Context *c, const Expr *e);
 const Dim *dim_const(Context *c, int64_t v);
 const Dim *dim_var(Context *c, Var *v);
+/* A single term; the atoms are copied. */
+const Dim *dim_monomial(Context *c, int64_t coef, const DimAtom *const *atoms, uint32_t n);
 const Dim *dim_add(Context *c, const Dim *a, const Dim *b);
 const Dim *dim_sub(Context *c, const Dim *a, const Dim *b);
 const Dim *dim_mul(Context *c, const Dim *a, const Dim *b);

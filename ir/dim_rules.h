@@ -26,8 +26,6 @@ const Dim *sum_dim(Context *c, Sum *s, bool recombine);
 /* The atom as a dim, interned. */
 const Dim *dim_atom(Context *c, AtomKind k, const Dim *a, const Dim *b);
 const Dim *dim_opaque(Context *c, const Expr *e);
-/* A monomial; the atoms are copied. */
-const Dim *dim_monomial(Context *c, int64_t coef, const DimAtom *const *atoms, uint32_t n);
 /* NULL on overflow instead of an opaque atom, and no recombination. */
 const Dim *dim_try_add(Context *c, const Dim *a, const Dim *b, int64_t scale_b);
 const Dim *dim_try_mul(Context *c, const Dim *a, const Dim *b);

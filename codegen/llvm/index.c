@@ -125,39 +125,36 @@ static bool has_def(Fn *fn, const Dim *d) {
   return false;
 }
 
-static const Dim *atom_dim(Fn *fn, const DimAtom *a, bool resolve) {
+static const Dim *resolve_atom(Fn *fn, const DimAtom *a) {
   Context *c = fn->c;
-  switch (a->kind) {
-  case ATOM_VAR: {
-    Binding *b = resolve ? fn_lookup(fn, a->var) : NULL;
+  if (a->kind == ATOM_OPAQUE) return expr_dim(c, a->expr);
+  if (a->kind == ATOM_VAR) {
+    Binding *b = fn_lookup(fn, a->var);
     return b && b->def ? b->def : dim_var(c, a->var);
   }
-  case ATOM_FLOORDIV:
-  case ATOM_FLOORMOD:
-  case ATOM_MIN:
-  case ATOM_MAX: {
-    const Dim *x = resolve ? dim_resolve(fn, a->a) : a->a;
-    const Dim *y = resolve ? dim_resolve(fn, a->b) : a->b;
-    if (a->kind == ATOM_FLOORDIV) return dim_floordiv(c, x, y);
-    if (a->kind == ATOM_FLOORMOD) return dim_floormod(c, x, y);
-    return a->kind == ATOM_MIN ? dim_min(c, x, y) : dim_max(c, x, y);
+  const Dim *x = dim_resolve(fn, a->a), *y = dim_resolve(fn, a->b);
+  switch (a->kind) {
+  case ATOM_FLOORDIV: return dim_floordiv(c, x, y);
+  case ATOM_FLOORMOD: return dim_floormod(c, x, y);
+  case ATOM_MIN: return dim_min(c, x, y);
+  default: return dim_max(c, x, y);
   }
-  case ATOM_OPAQUE: return expr_dim(c, a->expr);
-  }
-  return NULL;
-}
-
-static const Dim *term_dim(Fn *fn, const DimTerm *t, bool resolve) {
-  const Dim *d = dim_const(fn->c, t->coef);
-  for (uint32_t k = 0; k < t->n; k++) d = dim_mul(fn->c, d, atom_dim(fn, t->atoms[k], resolve));
-  return d;
 }
 
 const Dim *dim_resolve(Fn *fn, const Dim *d) {
   if (!d->n || !has_def(fn, d)) return d;
   const Dim *r = dim_const(fn->c, d->konst);
-  for (uint32_t i = 0; i < d->n; i++) r = dim_add(fn->c, r, term_dim(fn, &d->terms[i], true));
+  for (uint32_t i = 0; i < d->n; i++) {
+    const DimTerm *t = &d->terms[i];
+    const Dim *one = dim_const(fn->c, t->coef);
+    for (uint32_t k = 0; k < t->n; k++) one = dim_mul(fn->c, one, resolve_atom(fn, t->atoms[k]));
+    r = dim_add(fn->c, r, one);
+  }
   return r;
+}
+
+static const Dim *term_dim(Fn *fn, const DimTerm *t) {
+  return dim_monomial(fn->c, t->coef, t->atoms, t->n);
 }
 
 /* The innermost level that d needs. False when it can't be moved or remembered (it has an opaque
@@ -273,7 +270,7 @@ static const Dim *loop_coef(Fn *fn, const DimTerm *t) {
     }
     uint32_t level = 0;
     if (!atom_level(fn, a, &level) || level >= fn->level) return NULL;
-    coef = dim_mul(fn->c, coef, atom_dim(fn, a, false));
+    coef = dim_mul(fn->c, coef, dim_monomial(fn->c, 1, &a, 1));
   }
   return found ? coef : NULL;
 }
@@ -293,7 +290,7 @@ static const Dim *inner_part(Fn *fn, const Dim *d, const Dim **coef) {
     if (one)
       *coef = dim_add(fn->c, *coef, one);
     else
-      rest = dim_add(fn->c, rest, term_dim(fn, &d->terms[i], false));
+      rest = dim_add(fn->c, rest, term_dim(fn, &d->terms[i]));
   }
   return rest;
 }
@@ -305,7 +302,7 @@ static LLVMValueRef term_value(Fn *fn, const DimTerm *t) {
   for (uint32_t i = 0; i < t->n; i++) {
     uint32_t level = 0;
     if (atom_level(fn, t->atoms[i], &level) && level < fn->level) {
-      low = dim_mul(fn->c, low, atom_dim(fn, t->atoms[i], false));
+      low = dim_mul(fn->c, low, dim_monomial(fn->c, 1, &t->atoms[i], 1));
     } else {
       LLVMValueRef x = atom_value(fn, t->atoms[i]);
       v = v ? LLVMBuildMul(fn->b, v, x, "") : x;
@@ -327,13 +324,17 @@ static const Dim *outer_part(Fn *fn, const Dim *d) {
     bool fixed = true;
     for (uint32_t k = 0; k < d->terms[i].n; k++)
       fixed = atom_level(fn, d->terms[i].atoms[k], &level) && fixed;
-    if (fixed && level < fn->level) low = dim_add(fn->c, low, term_dim(fn, &d->terms[i], false));
+    if (fixed && level < fn->level) low = dim_add(fn->c, low, term_dim(fn, &d->terms[i]));
   }
   return low;
 }
 
-/* acc (may be NULL) + terms of this level. */
+/* acc (may be NULL) + d, whose terms are of this level. */
 static LLVMValueRef add_terms(Fn *fn, LLVMValueRef acc, const Dim *d) {
+  if (d->konst) {
+    LLVMValueRef k = cg_i64(fn->cg, d->konst);
+    acc = acc ? LLVMBuildAdd(fn->b, acc, k, "") : k;
+  }
   for (uint32_t i = 0; i < d->n; i++) {
     LLVMValueRef v = term_value(fn, &d->terms[i]);
     acc = acc ? LLVMBuildAdd(fn->b, acc, v, "") : v;
@@ -448,7 +449,12 @@ LLVMValueRef fn_lane_mask(Fn *fn, const Dim *count, uint32_t lanes) {
 
 /* ---- addresses ---- */
 
-/* data + off bytes; off has no constant part. */
+static LLVMValueRef move_address(Fn *fn, LLVMValueRef p, int64_t bytes) {
+  LLVMValueRef k = cg_i64(fn->cg, bytes);
+  return bytes ? LLVMBuildGEP2(fn->b, fn->cg->i8, p, &k, 1, "") : p;
+}
+
+/* data + off bytes without off's constant part. */
 static LLVMValueRef address_core(Fn *fn, const Var *data, Binding *base, const Dim *off) {
   Cg *cg = fn->cg;
   if (!off->n) return base->val;
@@ -463,8 +469,8 @@ static LLVMValueRef address_core(Fn *fn, const Var *data, Binding *base, const D
   const Dim *low = outer_part(fn, off);
   LLVMValueRef p = base->val;
   if (base->level < level)
-    p = address_core(fn, data, base, low);
-  else if (low->n) {
+    p = move_address(fn, address_core(fn, data, base, low), low->konst);
+  else if (low->n || low->konst) {
     LLVMValueRef o = dim_emit(fn, low);
     p = LLVMBuildGEP2(fn->b, cg->i8, p, &o, 1, "");
   }
@@ -495,8 +501,6 @@ LLVMValueRef fn_address(Fn *fn, const Var *data, const Dim *off, uint32_t bytes)
   Binding *base = fn_lookup(fn, data);
   if (!base || !base->val) return LLVMGetUndef(fn->cg->ptr);
   const Dim *d = dim_scale(fn->c, off, bytes);
-  LLVMValueRef konst = cg_i64(fn->cg, d->konst);
-  bool zero = d->konst == 0;
   LLVMValueRef p = address_core(fn, data, base, dim_sub(fn->c, d, dim_const(fn->c, d->konst)));
-  return zero ? p : LLVMBuildGEP2(fn->b, fn->cg->i8, p, &konst, 1, "");
+  return move_address(fn, p, d->konst);
 }
