@@ -12,6 +12,7 @@ typedef struct {
   bool tiled; /* it is m */
   uint32_t k; /* the axis of k, by its number */
   int64_t row_step, k_step, lo, hi;
+  const Dim *end; /* in place of hi where that is symbolic, and the row isn't m; or NULL */
 } Bound;
 
 /* Where columns that are several axes in one lie inside of padding. */

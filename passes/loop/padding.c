@@ -150,6 +150,15 @@ static bool find_range(const Inside *in, int64_t rest, int64_t *lo, int64_t *hi)
   return true;
 }
 
+/* The same for a row axis that is a loop, whose end may be symbolic. */
+static bool find_loop_range(Context *c, const Inside *in, int64_t rest, Bound *b) {
+  Inside begin = {.at = in->at, .lo = in->lo};
+  if (find_range(in, rest, &b->lo, &b->hi)) return true;
+  if (b->tiled || !in->hi || !find_range(&begin, rest, &b->lo, &b->hi)) return false;
+  b->end = dim_sub(c, in->hi, dim_const(c, rest));
+  return true;
+}
+
 /* What the padding's value is as a factor, or as what a window takes. */
 void padding_take_value(Context *c, const Padding *p, Contraction *con) {
   con->pad = con->b->kind == EXPR_CAST ? expr_cast(c, con->b->dtype, p->value) : p->value;
@@ -177,7 +186,7 @@ static bool take_axis(Context *c, const Axis *axes, uint32_t n, const Dim **d, u
 /* Whether the bound holds for all rows and all k anyway. */
 static bool is_always(Context *c, const Bound *b, const Axis *row, const Axis *k) {
   int64_t rows, steps;
-  return expr_const_int(c, row->extent, &rows) && expr_const_int(c, k->extent, &steps) &&
+  return !b->end && expr_const_int(c, row->extent, &rows) && expr_const_int(c, k->extent, &steps) &&
          b->lo <= 0 && (rows - 1) * b->row_step + (steps - 1) * b->k_step < b->hi;
 }
 
@@ -200,7 +209,7 @@ static bool add_bound(Sched *s, const Inside *in, Contraction *con) {
     return false;
   const Axis *k = &con->k[b.k];
   b.row = rows[row].var;
-  if (con->nbounds == MAX_BOUNDS || !find_range(in, rest, &b.lo, &b.hi)) return false;
+  if (con->nbounds == MAX_BOUNDS || !find_loop_range(c, in, rest, &b)) return false;
   if (is_always(c, &b, &rows[row], k)) return true;
   if (b.tiled && (!expr_const_int(c, con->m.extent, &size) || size <= 0 ||
                   !expr_const_int(c, k->extent, &size) || size > MAX_STATIC))
@@ -242,9 +251,9 @@ void bound_rows(const Bound *b, int64_t k, int64_t *from, int64_t *to) {
 void bound_steps(Context *c, const Bound *b, const Expr *row, const Expr *extent,
                  const Expr **first, const Expr **count) {
   const Expr *at[2];
-  int64_t limit[] = {b->lo, b->hi};
+  const Expr *limit[] = {i64(c, b->lo), b->end ? dim_expr(c, b->end, DT_I64) : i64(c, b->hi)};
   for (int i = 0; i < 2; i++) {
-    const Expr *left = expr_sub(c, i64(c, limit[i]), expr_mul(c, row, i64(c, b->row_step)));
+    const Expr *left = expr_sub(c, limit[i], expr_mul(c, row, i64(c, b->row_step)));
     at[i] = b->k_step == 1 ? left : expr_ceildiv(c, left, b->k_step);
   }
   *first = expr_simplify(c, expr_max(c, at[0], i64(c, 0)));
