@@ -8,12 +8,14 @@
  *
  * Most tiles of a large image ask nothing; a small image costs a mask for each step of the windows,
  * not for each load. Vectors are loaded where they begin, at any address: what
- * windows.c has by shuffles needs rows of a known length.
+ * windows.c has by shuffles needs rows of a known length. Where such a load takes two lines of
+ * cache, only the first and the last step load; those between pick their lanes from these two.
  */
 #include "passes/loop/windows.h"
 
 #define MAX_LOADS (2 * MAX_STEPS) /* of a row, for one vector of results */
 #define FAR_COLUMN (1 << 30)      /* columns are counted up to here */
+#define CACHE_LINE 64
 
 /* What is loaded of a row for a vector of results, `at` elements after the window's begin. */
 typedef struct {
@@ -42,6 +44,16 @@ static int64_t step_begin(const Walk *k, int64_t j, bool *odd) {
   int64_t at = j * k->w->col.k_step;
   *odd = k->w->col.step == 2 && at % 2;
   return at - *odd;
+}
+
+/* Whether all that step j takes is in what the first and the last step load, and lanes of those are
+ * picked in one instruction sooner than it loads: it would load most of its elements again, and
+ * vectors as long as a line of cache are almost always in two. */
+static bool lies_between(const Walk *k, int64_t j) {
+  const Place *col = &k->w->col;
+  int64_t lanes = k->con->lanes, bytes = (int64_t)dtype_bytes(k->b->dtype);
+  return col->step == 1 && j > 0 && j < col->steps - 1 && (col->steps - 1) * col->k_step <= lanes &&
+         bytes >= 4 && lanes * bytes >= CACHE_LINE;
 }
 
 static uint32_t find_piece(Tour *t, int64_t at) {
@@ -84,12 +96,25 @@ static const Expr *load_piece(Tour *t, int64_t d, uint32_t i) {
   return p->value = walk_name(k, "piece", v);
 }
 
-/* What vector v of the results takes of row d at step j. */
+/* What vector v of the results takes of row d at step j, which is between the first and the last.
+ */
+static const Expr *pick_between(Tour *t, int64_t d, int64_t j, uint32_t v) {
+  Walk *k = &t->k;
+  int64_t lanes = k->con->lanes, begin = v * lanes, pick[64];
+  int64_t at = j * k->w->col.k_step, last = (k->w->col.steps - 1) * k->w->col.k_step;
+  const Expr *both[] = {load_piece(t, d, find_piece(t, begin)),
+                        load_piece(t, d, find_piece(t, begin + last))};
+  for (int64_t l = 0; l < lanes; l++) pick[l] = at + l < lanes ? at + l : lanes + at + l - last;
+  return walk_name(k, "column", expr_shuffle(k->em->c, both, 2, pick, (uint32_t)lanes));
+}
+
+/* The same of any step. */
 static const Expr *find_column(Tour *t, int64_t d, int64_t j, uint32_t v) {
   Walk *k = &t->k;
   Context *c = k->em->c;
   int64_t lanes = k->con->lanes, step = k->w->col.step, pick[64];
   bool odd;
+  if (lies_between(k, j)) return pick_between(t, d, j, v);
   int64_t at = step_begin(k, j, &odd) + v * lanes * step;
   const Expr *both[2] = {load_piece(t, d, find_piece(t, at)), NULL};
   if (step == 1) return both[0];
@@ -164,7 +189,7 @@ static void list_pieces(Tour *t, const WindowTile *tile) {
   const Place *col = &t->k.w->col;
   bool odd;
   for (int64_t j = 0; j < col->steps; j++)
-    for (int64_t v = 0; v < tile->nv * col->step; v++)
+    for (int64_t v = 0; v < tile->nv * col->step && !lies_between(&t->k, j); v++)
       find_piece(t, step_begin(&t->k, j, &odd) + v * t->k.con->lanes);
 }
 
