@@ -175,12 +175,22 @@ static bool atom_level(Fn *fn, const DimAtom *a, uint32_t *level) {
   return dim_level(fn, a->b, level) && x;
 }
 
+static bool term_level(Fn *fn, const DimTerm *t, uint32_t *level) {
+  bool fixed = true;
+  for (uint32_t k = 0; k < t->n; k++) fixed = atom_level(fn, t->atoms[k], level) && fixed;
+  return fixed;
+}
+
 static bool dim_level(Fn *fn, const Dim *d, uint32_t *level) {
   bool fixed = true;
-  for (uint32_t i = 0; i < d->n; i++)
-    for (uint32_t k = 0; k < d->terms[i].n; k++)
-      fixed = atom_level(fn, d->terms[i].atoms[k], level) && fixed;
+  for (uint32_t i = 0; i < d->n; i++) fixed = term_level(fn, &d->terms[i], level) && fixed;
   return fixed;
+}
+
+/* Whether the term's variables all live further out than this level. */
+static bool is_outer(Fn *fn, const DimTerm *t) {
+  uint32_t level = 0;
+  return term_level(fn, t, &level) && level < fn->level;
 }
 
 /* Moves the builder to level `to`; returns the level it was at. */
@@ -281,11 +291,7 @@ static const Dim *inner_part(Fn *fn, const Dim *d, const Dim **coef) {
   const Dim *rest = dim_const(fn->c, 0);
   *coef = rest;
   for (uint32_t i = 0; i < d->n; i++) {
-    uint32_t level = 0;
-    bool fixed = true;
-    for (uint32_t k = 0; k < d->terms[i].n; k++)
-      fixed = atom_level(fn, d->terms[i].atoms[k], &level) && fixed;
-    if (fixed && level < fn->level) continue;
+    if (is_outer(fn, &d->terms[i])) continue;
     const Dim *one = loop_coef(fn, &d->terms[i]);
     if (one)
       *coef = dim_add(fn->c, *coef, one);
@@ -319,13 +325,8 @@ static LLVMValueRef term_value(Fn *fn, const DimTerm *t) {
 /* d's terms that live further out than this level, without its constant. */
 static const Dim *outer_part(Fn *fn, const Dim *d) {
   const Dim *low = dim_const(fn->c, 0);
-  for (uint32_t i = 0; i < d->n; i++) {
-    uint32_t level = 0;
-    bool fixed = true;
-    for (uint32_t k = 0; k < d->terms[i].n; k++)
-      fixed = atom_level(fn, d->terms[i].atoms[k], &level) && fixed;
-    if (fixed && level < fn->level) low = dim_add(fn->c, low, term_dim(fn, &d->terms[i]));
-  }
+  for (uint32_t i = 0; i < d->n; i++)
+    if (is_outer(fn, &d->terms[i])) low = dim_add(fn->c, low, term_dim(fn, &d->terms[i]));
   return low;
 }
 
