@@ -142,46 +142,18 @@ const SInfo *infer_conv(InferCtx *ic, Node *n) {
   return layout_tensor(ic, n, &v.out, dims, d);
 }
 
-/* Tensors whose spatial axes are in blocks are taken and given through copies in plain layouts, and
- * all others when `all`. Blocks of channels stay as they are. */
+/* Data, weight and result as the loops have them. */
 typedef struct {
   Buffer *x, *w;
-  Layout result; /* the operator's own, and its shape */
-  const Expr *const *own;
-  const Expr *const *shape; /* of the result in v->out */
+  LayoutResult result;
 } Operands;
 
 static Operands take_operands(LowerCtx *lc, Conv *v, bool all) {
-  InferCtx ic = {.c = lc->c, .m = lc->m, .arena = lc->arena};
-  uint32_t ndim;
-  const Expr *const *own = te_result_shape(lc, 0, &ndim);
-  Operands o = {te_arg(lc, 0), te_arg(lc, 1), v->out, own, own};
-  if (all || layout_splits_space(&v->data)) {
-    o.x = layout_unblock(lc, o.x, &v->data);
-    v->data = layout_plain(&v->data);
-  }
-  if (all || layout_splits_space(&v->kernel)) {
-    o.w = layout_unblock(lc, o.w, &v->kernel);
-    v->kernel = layout_plain(&v->kernel);
-  }
-  if (all || layout_splits_space(&v->out)) {
-    o.shape = layout_plain_dims(&ic, &v->out, o.shape);
-    v->out = layout_plain(&v->out);
-  }
+  Operands o;
+  o.x = layout_operand(lc, te_arg(lc, 0), &v->data, all);
+  o.w = layout_operand(lc, te_arg(lc, 1), &v->kernel, all);
+  o.result = layout_result_begin(lc, &v->out, all);
   return o;
-}
-
-/* r, in v->out, as the result. */
-static bool finish(LowerCtx *lc, Buffer *r, const Conv *v, const Operands *o) {
-  if (o->result.nblocks != v->out.nblocks) {
-    layout_result(lc, r, &o->result);
-  } else if (dtype_eq(r->dtype, te_result_dtype(lc, 0))) {
-    te_out(lc, r);
-  } else {
-    te_result_begin(lc, 0, "compute");
-    te_out_value(lc, te_load(lc, r, lc->ax));
-  }
-  return true;
 }
 
 /* ---- channels ---- */
@@ -228,7 +200,7 @@ bool lower_conv(LowerCtx *lc, Node *n) {
     return false;
   const Expr *dims[LAYOUT_AXES];
   result_dims(&ic, &v, xd, wd, dims);
-  if (!layout_need_blocks(lc, &op.result, op.own, dims)) return false;
+  if (!layout_need_blocks(lc, &op.result, dims)) return false;
   x = window_pad(lc, x, &v.data, &v.w, NULL, expr_lit(c, x->dtype, 0));
   /* in blocks when both operands are, of one size: block, window, channel in the block */
   int64_t block = layout_block_size(&v.data, v.data.c);
@@ -238,7 +210,7 @@ bool lower_conv(LowerCtx *lc, Node *n) {
   red[v.nd + 1] = te_i64(lc, block);
   DType acc = te_acc_dtype(te_result_dtype(lc, 0));
   te_reduce_begin(lc, arena_printf(lc->arena, "%s_%s", lc->name, v.data.c == 1 ? "nchw" : "nhwc"),
-                  op.shape, v.out.rank, acc, red, v.nd + (block ? 2 : 1));
+                  op.result.shape, v.out.rank, acc, red, v.nd + (block ? 2 : 1));
   const Expr *const *k = lc->ax + v.out.rank;
   LayoutPos at[LAYOUT_AXES], in[LAYOUT_AXES], kernel[LAYOUT_AXES];
   layout_positions(c, &v.out, lc->ax, at);
@@ -259,7 +231,7 @@ bool lower_conv(LowerCtx *lc, Node *n) {
   layout_index(c, &v.data, in, ix);
   layout_index(c, &v.kernel, kernel, iw);
   const Expr *a = te_cast(c, acc, te_load(lc, x, ix)), *b = te_cast(c, acc, te_load(lc, w, iw));
-  return finish(lc, te_reduce_end(lc, TE_SUM, MUL(a, b)), &v, &op);
+  return layout_result_end(lc, te_reduce_end(lc, TE_SUM, MUL(a, b)), &op.result);
 }
 
 /* ---- transposed ---- */
@@ -338,7 +310,7 @@ typedef struct {
 static bool find_residues(LowerCtx *lc, const Conv *v, const Operands *op, Residues *r) {
   Context *c = lc->c;
   const Buffer *w = op->w;
-  const Expr *const *out = op->shape;
+  const Expr *const *out = op->result.shape;
   bool strided = false;
   for (uint32_t i = 0; i < v->nd; i++) {
     int64_t k, s = v->w.stride[i];
@@ -376,7 +348,7 @@ static bool lower_by_residues(LowerCtx *lc, const Conv *v, const Operands *op, c
   Buffer *x = op->x, *w = op->w;
   pad_for_residues(lc, v, r, &x, &w);
   uint32_t nd = v->nd, ndim = v->out.rank;
-  const Expr *const *out = op->shape;
+  const Expr *const *out = op->result.shape;
   DType acc = te_acc_dtype(te_result_dtype(lc, 0));
   const Expr *shape[2 * WINDOW_MAX + 2], *red[WINDOW_MAX + 1] = {w->shape[v->kernel.c]};
   for (uint32_t i = 0; i < ndim; i++) shape[nd + i] = out[i];
@@ -408,7 +380,7 @@ static bool lower_by_residues(LowerCtx *lc, const Conv *v, const Operands *op, c
     at[nd + v->out.at[i]] = expr_simplify(c, SUB(expr_floordiv(c, o, s), r->first[i]));
   }
   const Expr *value = te_cast(c, lc->stage_dtype, te_load(lc, parts, at));
-  return finish(lc, te_spatial_end(lc, value), v, op);
+  return layout_result_end(lc, te_spatial_end(lc, value), &op->result);
 }
 
 bool lower_conv_transpose(LowerCtx *lc, Node *n) {
@@ -427,15 +399,15 @@ bool lower_conv_transpose(LowerCtx *lc, Node *n) {
     return false;
   const Expr *dims[LAYOUT_AXES];
   transposed_dims(c, &v, x->shape, w->shape, dims);
-  if (!layout_need_blocks(lc, &op.result, op.own, dims)) return false;
+  if (!layout_need_blocks(lc, &op.result, dims)) return false;
   Residues residues;
   if (find_residues(lc, &v, &op, &residues)) return lower_by_residues(lc, &v, &op, &residues);
-  x = spread(lc, x, w, &v, op.shape);
+  x = spread(lc, x, w, &v, op.result.shape);
   const Expr *red[WINDOW_MAX + 1] = {each};
   for (uint32_t i = 0; i < v.nd; i++) red[i + 1] = w->shape[v.kernel.at[i]];
   uint32_t ndim = v.out.rank;
   DType acc = te_acc_dtype(te_result_dtype(lc, 0));
-  te_reduce_begin(lc, lc->name, op.shape, ndim, acc, red, v.nd + 1);
+  te_reduce_begin(lc, lc->name, op.result.shape, ndim, acc, red, v.nd + 1);
   const Expr *ix[WINDOW_MAX + 2], *iw[WINDOW_MAX + 2], *const *k = lc->ax + ndim;
   const Expr *o = lc->ax[v.out.c], *ch = in_group(c, o, size, each, v.groups, k[0]);
   ix[v.data.n] = lc->ax[v.out.n];
@@ -447,5 +419,5 @@ bool lower_conv_transpose(LowerCtx *lc, Node *n) {
     iw[v.kernel.at[i]] = SUB(last, k[i + 1]);
   }
   const Expr *a = te_cast(c, acc, te_load(lc, x, ix)), *b = te_cast(c, acc, te_load(lc, w, iw));
-  return finish(lc, te_reduce_end(lc, TE_SUM, MUL(a, b)), &v, &op);
+  return layout_result_end(lc, te_reduce_end(lc, TE_SUM, MUL(a, b)), &op.result);
 }

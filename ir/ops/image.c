@@ -238,15 +238,13 @@ bool lower_resize(LowerCtx *lc, Node *n) {
   InferCtx ic = {.c = c, .m = lc->m, .arena = lc->arena};
   Resize r = {.lc = lc, .a = n->attrs, .x = te_arg(lc, 0), .nd = axes_of(n->op)};
   if (!layout_read(&ic, n, "layout", r.a->layout, r.nd, false, &r.l)) return false;
-  Layout own = r.l;
-  uint32_t ndim;
-  const Expr *const *shape = te_result_shape(lc, 0, &ndim), *zero = te_i64(lc, 0);
-  shape = layout_plain_dims(&ic, &own, shape);
+  Layout own = r.l, made = own;
+  LayoutResult result = layout_result_begin(lc, &made, true);
+  const Expr *const *shape = result.shape, *zero = te_i64(lc, 0);
   for (uint32_t i = 0; i < own.nblocks; i++)
     if (shape[own.block[i].of]->kind != EXPR_INT && layout_splits_space(&own))
       return te_error(lc, "the extent of an axis in blocks must be known");
-  r.x = layout_unblock(lc, r.x, &own);
-  r.l = layout_plain(&own);
+  r.x = layout_operand(lc, r.x, &r.l, true);
   for (uint32_t i = 0; i < r.nd; i++) {
     const Expr *in = r.in[i] = r.x->shape[r.l.at[i]];
     r.out[i] = shape[r.l.at[i]];
@@ -276,10 +274,5 @@ bool lower_resize(LowerCtx *lc, Node *n) {
     const Expr *outside = OR(LT(at, flt(c, 0)), GT(at, last));
     v = SEL(outside, flt(c, r.a->extrapolation_value), v);
   }
-  Buffer *out = te_spatial_end(lc, te_cast(c, lc->stage_dtype, v));
-  if (own.nblocks)
-    layout_result(lc, out, &own);
-  else
-    te_out(lc, out);
-  return true;
+  return layout_result_end(lc, te_spatial_end(lc, te_cast(c, lc->stage_dtype, v)), &result);
 }

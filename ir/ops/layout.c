@@ -4,29 +4,38 @@
 #include <stdlib.h>
 #include <string.h>
 
+bool layout_next(const char **s, char *axis, int32_t *size) {
+  char *end = (char *)*s;
+  long n = *end >= '1' && *end <= '9' ? strtol(*s, &end, 10) : 0;
+  bool part = n > 0;
+  if (n > INT32_MAX || *end < (part ? 'a' : 'A') || *end > (part ? 'z' : 'Z')) return false;
+  *axis = part ? (char)(*end - 'a' + 'A') : *end;
+  *size = (int32_t)n;
+  *s = end + 1;
+  return true;
+}
+
 /* Splits "NCHW16c" into the plain axes ("NCHW", in `plain`) and the blocks. */
 static bool split_layout(const char *s, Layout *l, char plain[WINDOW_MAX + 3]) {
   uint32_t np = 0;
-  char inner[LAYOUT_BLOCKS];
-  for (; *s; s++, l->rank++) {
-    if (*s >= 'A' && *s <= 'Z') {
+  char inner[LAYOUT_BLOCKS], axis;
+  int32_t size;
+  for (; *s; l->rank++) {
+    if (!layout_next(&s, &axis, &size)) return false;
+    if (!size) {
       if (np == WINDOW_MAX + 2) return false;
       l->major[np] = l->rank;
-      plain[np++] = *s;
+      plain[np++] = axis;
       continue;
     }
-    char *end;
-    long size = *s >= '1' && *s <= '9' ? strtol(s, &end, 10) : 0;
-    if (!size || size > INT32_MAX || *end < 'a' || *end > 'z' || l->nblocks == LAYOUT_BLOCKS)
-      return false;
-    s = end;
+    if (l->nblocks == LAYOUT_BLOCKS) return false;
     l->block[l->nblocks].at = l->rank;
     l->block[l->nblocks].size = size;
-    inner[l->nblocks++] = *s;
+    inner[l->nblocks++] = axis;
   }
   plain[np] = '\0';
   for (uint32_t i = 0; i < l->nblocks; i++) {
-    const char *of = strchr(plain, inner[i] - 'a' + 'A');
+    const char *of = strchr(plain, inner[i]);
     if (!of) return false;
     l->block[i].of = (uint32_t)(of - plain);
   }
@@ -142,7 +151,8 @@ void layout_index(Context *c, const Layout *l, const LayoutPos *plain, const Exp
 }
 
 /* ---- tensors in lowering ---- */
-Layout layout_plain(const Layout *l) {
+/* The layout without its blocks. */
+static Layout plain_of(const Layout *l) {
   Layout p = *l;
   p.nblocks = 0;
   p.rank = p.ndim;
@@ -150,36 +160,57 @@ Layout layout_plain(const Layout *l) {
   return p;
 }
 
-bool layout_need_blocks(LowerCtx *lc, const Layout *l, const Expr *const *shape,
-                        const Expr *const *plain) {
+Buffer *layout_operand(LowerCtx *lc, Buffer *b, Layout *l, bool all) {
+  if (!l->nblocks || (!all && !layout_splits_space(l))) return b;
   InferCtx ic = {.c = lc->c, .m = lc->m, .arena = lc->arena};
-  const Expr *const *have = layout_plain_dims(&ic, l, shape);
-  for (uint32_t i = 0; i < l->nblocks; i++) {
-    uint32_t of = l->block[i].of;
+  Layout to = plain_of(l);
+  LayoutPos plain[LAYOUT_AXES];
+  const Expr *idx[LAYOUT_RANK];
+  te_spatial_begin(lc, "plain", layout_plain_dims(&ic, l, b->shape), l->ndim, b->dtype);
+  layout_positions(lc->c, &to, lc->ax, plain);
+  layout_index(lc->c, l, plain, idx);
+  *l = to;
+  return te_spatial_end(lc, te_load(lc, b, idx));
+}
+
+LayoutResult layout_result_begin(LowerCtx *lc, Layout *l, bool all) {
+  InferCtx ic = {.c = lc->c, .m = lc->m, .arena = lc->arena};
+  LayoutResult r = {.own = *l};
+  uint32_t ndim;
+  r.dims = r.shape = te_result_shape(lc, 0, &ndim);
+  if (all || layout_splits_space(l)) {
+    r.shape = layout_plain_dims(&ic, l, r.dims);
+    *l = plain_of(l);
+  }
+  r.nblocks = l->nblocks;
+  return r;
+}
+
+bool layout_need_blocks(LowerCtx *lc, const LayoutResult *r, const Expr *const *plain) {
+  InferCtx ic = {.c = lc->c, .m = lc->m, .arena = lc->arena};
+  const Expr *const *have = layout_plain_dims(&ic, &r->own, r->dims);
+  for (uint32_t i = 0; i < r->own.nblocks; i++) {
+    uint32_t of = r->own.block[i].of;
     if (!te_need_equal(lc, have[of], plain[of], "an axis and the elements of its blocks"))
       return false;
   }
   return true;
 }
 
-Buffer *layout_unblock(LowerCtx *lc, Buffer *b, const Layout *l) {
-  if (!l->nblocks) return b;
-  InferCtx ic = {.c = lc->c, .m = lc->m, .arena = lc->arena};
-  Layout to = layout_plain(l);
-  LayoutPos plain[LAYOUT_AXES];
-  const Expr *idx[LAYOUT_RANK];
-  te_spatial_begin(lc, "plain", layout_plain_dims(&ic, l, b->shape), l->ndim, b->dtype);
-  layout_positions(lc->c, &to, lc->ax, plain);
-  layout_index(lc->c, l, plain, idx);
-  return te_spatial_end(lc, te_load(lc, b, idx));
-}
-
-void layout_result(LowerCtx *lc, Buffer *r, const Layout *l) {
+bool layout_result_end(LowerCtx *lc, Buffer *b, const LayoutResult *r) {
+  bool moves = r->own.nblocks != r->nblocks;
+  if (!moves && dtype_eq(b->dtype, te_result_dtype(lc, 0))) {
+    te_out(lc, b);
+    return true;
+  }
   LayoutPos plain[LAYOUT_AXES];
   const Expr *idx[LAYOUT_AXES];
-  Layout from = layout_plain(l);
-  te_result_begin(lc, 0, "blocked");
-  layout_positions(lc->c, l, lc->ax, plain);
-  layout_index(lc->c, &from, plain, idx);
-  te_out_value(lc, te_load(lc, r, idx));
+  Layout from = plain_of(&r->own);
+  te_result_begin(lc, 0, moves ? "blocked" : "compute");
+  if (moves) {
+    layout_positions(lc->c, &r->own, lc->ax, plain);
+    layout_index(lc->c, &from, plain, idx);
+  }
+  te_out_value(lc, te_load(lc, b, moves ? idx : lc->ax));
+  return true;
 }

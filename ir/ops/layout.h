@@ -11,6 +11,10 @@
 #define LAYOUT_BLOCKS 4
 #define LAYOUT_RANK (LAYOUT_AXES + LAYOUT_BLOCKS)
 
+/* Reads an axis off the front of a layout string: its letter, in upper case, and of an inner part
+ * the size, else 0. False when there is none. */
+bool layout_next(const char **s, char *axis, int32_t *size);
+
 /* Where each axis stands in a layout: "NCHW" has n = 0, c = 1, at = {2, 3}. For kernels n is O and
  * c is I. A blocked layout, "NCHW16c", has axes that are the inner part of another: the positions
  * are those of the plain layout "NCHW", and the tensor's own follow from them. */
@@ -55,15 +59,23 @@ void layout_positions(Context *c, const Layout *l, const Expr *const *idx, Layou
 void layout_index(Context *c, const Layout *l, const LayoutPos *plain, const Expr **idx);
 
 /* ---- tensors in lowering ---- */
-/* The layout without its blocks. */
-Layout layout_plain(const Layout *l);
-/* A tensor of layout l and this shape has these dims in the plain layout: what inference could not
- * see, that blocks divide their axes. False after an error. */
-bool layout_need_blocks(LowerCtx *lc, const Layout *l, const Expr *const *shape,
-                        const Expr *const *plain);
-/* b, of layout l, in the plain one: a copy, or b itself when l has no blocks. */
-Buffer *layout_unblock(LowerCtx *lc, Buffer *b, const Layout *l);
-/* Result 0, which has layout l, from r in the plain one. */
-void layout_result(LowerCtx *lc, Buffer *r, const Layout *l);
+/* b, of layout *l, as a lowering takes it: through a copy in the plain layout, which *l becomes,
+ * where a spatial axis is in blocks, or any when `all`. Else b itself; blocks of channels stay. */
+Buffer *layout_operand(LowerCtx *lc, Buffer *b, Layout *l, bool all);
+/* Result 0 in the operator's own layout, with the dims it has there, and its shape in the layout
+ * that a lowering makes it in. */
+typedef struct {
+  Layout own;
+  uint32_t nblocks; /* of the layout it is made in */
+  const Expr *const *dims, *const *shape;
+} LayoutResult;
+/* *l: the operator's own layout, then the one to make the result in; chosen as by layout_operand.
+ */
+LayoutResult layout_result_begin(LowerCtx *lc, Layout *l, bool all);
+/* The result has these dims in the plain layout: what inference could not see, that blocks divide
+ * their axes. False after an error. */
+bool layout_need_blocks(LowerCtx *lc, const LayoutResult *r, const Expr *const *plain);
+/* b, in the layout it was to be made in, becomes the result. Always true. */
+bool layout_result_end(LowerCtx *lc, Buffer *b, const LayoutResult *r);
 
 #endif

@@ -1,11 +1,10 @@
 /* Orders of axes, with and without blocks: see order.h. */
 #include "ir/ops/order.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "ir/base/text.h"
-#include "ir/ops/scalar.h"
+#include "ir/ops/layout.h"
 
 bool order_is_plain(const AxisOrder *o) {
   for (uint32_t i = 0; i < o->n; i++)
@@ -61,19 +60,14 @@ bool order_of_letters(const char *from, const char *to, AxisOrder *out) {
   *out = (AxisOrder){0};
   if (strcmp(from, to) == 0) return true;
   if (rank > ORDER_MAX) return false;
-  for (; *to; to++, out->n++) {
-    char *end = (char *)to;
-    long size = *to >= '1' && *to <= '9' ? strtol(to, &end, 10) : 0;
-    to = end;
-    bool part = *to >= 'a' && *to <= 'z';
-    const char *p = *to ? strchr(from, part ? *to - 'a' + 'A' : *to) : NULL;
-    uint32_t *seen = part ? &inner : &outer;
-    if (!p || part != (size > 0) || size > INT32_MAX || out->n == ORDER_MAX ||
-        *seen & 1u << (p - from))
-      return false;
+  for (char axis; *to; out->n++) {
+    int32_t size = 0; /* stays when there is no axis */
+    const char *p = layout_next(&to, &axis, &size) ? strchr(from, axis) : NULL;
+    uint32_t *seen = size ? &inner : &outer;
+    if (!p || out->n == ORDER_MAX || *seen & 1u << (p - from)) return false;
     *seen |= 1u << (p - from);
     out->at[out->n] = (uint8_t)(p - from);
-    out->inner[out->n] = (int32_t)size;
+    out->inner[out->n] = size;
   }
   return outer == (1u << rank) - 1;
 }

@@ -131,44 +131,10 @@ static const Expr *counted(LowerCtx *lc, const Pool *p, uint32_t i, const Expr *
   return expr_simplify(c, ADD(SUB(last, first), te_i64(lc, 1)));
 }
 
-/* Data and result of a layout whose spatial axes are in blocks are taken and given through copies
- * in plain layouts. Blocks of channels stay as they are. */
-typedef struct {
-  Buffer *x;
-  Layout result; /* the operator's own, and its shape */
-  const Expr *const *own;
-  const Expr *const *shape; /* of the result in p->out */
-} Ends;
-
-static Ends take_data(LowerCtx *lc, Pool *p) {
-  InferCtx ic = {.c = lc->c, .m = lc->m, .arena = lc->arena};
-  uint32_t ndim;
-  const Expr *const *own = te_result_shape(lc, 0, &ndim);
-  Ends e = {te_arg(lc, 0), p->out, own, own};
-  if (layout_splits_space(&p->data)) {
-    e.x = layout_unblock(lc, e.x, &p->data);
-    p->data = layout_plain(&p->data);
-  }
-  if (layout_splits_space(&p->out)) {
-    e.shape = layout_plain_dims(&ic, &p->out, e.shape);
-    p->out = layout_plain(&p->out);
-  }
-  return e;
-}
-
-/* r, in p->out, as the result. */
-static void give_result(LowerCtx *lc, Buffer *r, const Pool *p, const Ends *e) {
-  if (e->result.nblocks == p->out.nblocks)
-    te_out(lc, r);
-  else
-    layout_result(lc, r, &e->result);
-}
-
-static void give_mean(LowerCtx *lc, const Expr *total, const Expr *by, const Pool *p,
-                      const Ends *e) {
+static bool give_mean(LowerCtx *lc, const Expr *total, const Expr *by, const LayoutResult *r) {
   Context *c = lc->c;
   const Expr *mean = dtype_is_int(by->dtype) ? te_int_div(c, EXPR_DIV, total, by) : DIV(total, by);
-  give_result(lc, te_spatial_end(lc, te_cast(c, lc->stage_dtype, mean)), p, e);
+  return layout_result_end(lc, te_spatial_end(lc, te_cast(c, lc->stage_dtype, mean)), r);
 }
 
 /* Where spatial axis i, which isn't in blocks, stands in the tensor. */
@@ -193,14 +159,14 @@ bool lower_pool(LowerCtx *lc, Node *n) {
   InferCtx ic = {.c = c, .m = lc->m, .arena = lc->arena};
   Pool p;
   if (!read_pool(&ic, n, &p)) return false;
-  Ends ends = take_data(lc, &p);
-  Buffer *x = ends.x, *raw = x;
+  Buffer *x = layout_operand(lc, te_arg(lc, 0), &p.data, false), *raw = x;
+  LayoutResult result = layout_result_begin(lc, &p.out, false);
   const Expr *dims[LAYOUT_AXES];
   pooled_dims(&ic, &p, layout_plain_dims(&ic, &p.data, x->shape), dims);
-  if (!layout_need_blocks(lc, &ends.result, ends.own, dims)) return false;
+  if (!layout_need_blocks(lc, &result, dims)) return false;
   DType d = x->dtype, acc = p.max ? d : te_mean_dtype(d);
   uint32_t ndim = p.out.rank;
-  const Expr *const *shape = ends.shape;
+  const Expr *const *shape = result.shape;
   const Expr *extents[WINDOW_MAX], *red[WINDOW_MAX];
   bool border = p.ceil;
   for (uint32_t i = 0; i < p.nd; i++) {
@@ -219,10 +185,8 @@ bool lower_pool(LowerCtx *lc, Node *n) {
                 MUL(lc->ax[ndim + i], te_i64(lc, p.w.dilation[i])));
   data_index(c, &p, lc->ax, in, ix);
   const Expr *v = te_cast(c, acc, te_load(lc, x, ix));
-  if (p.max) {
-    give_result(lc, te_reduce_end(lc, dtype_is_bool(d) ? TE_ANY : TE_MAX, v), &p, &ends);
-    return true;
-  }
+  if (p.max)
+    return layout_result_end(lc, te_reduce_end(lc, dtype_is_bool(d) ? TE_ANY : TE_MAX, v), &result);
   Buffer *sum = te_reduce_end(lc, TE_SUM, v);
   te_spatial_begin(lc, "pool_avg", shape, ndim, te_result_dtype(lc, 0));
   const Expr *count = te_i64(lc, 1);
@@ -232,8 +196,7 @@ bool lower_pool(LowerCtx *lc, Node *n) {
                        : te_i64(lc, p.k[i]));
   if (border) count = expr_max(c, count, te_i64(lc, 1));
   const Expr *total = te_load(lc, sum, lc->ax), *by = te_cast(c, acc, count);
-  give_mean(lc, total, by, &p, &ends);
-  return true;
+  return give_mean(lc, total, by, &result);
 }
 
 /* ---- gradients ---- */
@@ -245,13 +208,12 @@ bool lower_pool_backward(LowerCtx *lc, Node *n) {
   Pool p;
   if (!read_pool(&ic, n, &p)) return false;
   Buffer *g = te_arg(lc, 0), *x = te_arg(lc, 1);
-  Layout result = p.data;
+  Layout made = p.data;
+  LayoutResult result = layout_result_begin(lc, &made, true);
   if (g->ndim != p.out.rank || x->ndim != p.data.rank)
     return te_error(lc, "expected ranks %u and %u", p.out.rank, p.data.rank);
-  g = layout_unblock(lc, g, &p.out);
-  x = layout_unblock(lc, x, &p.data);
-  p.out = layout_plain(&p.out);
-  p.data = layout_plain(&p.data);
+  g = layout_operand(lc, g, &p.out, true);
+  x = layout_operand(lc, x, &p.data, true);
   if (!te_need_equal(lc, g->shape[p.out.n], x->shape[p.data.n], "the batches") ||
       !te_need_equal(lc, g->shape[p.out.c], x->shape[p.data.c], "the channels"))
     return false;
@@ -297,17 +259,7 @@ bool lower_pool_backward(LowerCtx *lc, Node *n) {
     s = te_loops(lc, tap, taps, 2, SEQ(lets[0], lets[1], IF(in, add, NULL)));
   }
   te_block(lc, "pool_backward", te_loops(lc, vars, g->shape, g->ndim, s));
-  if (result.nblocks) {
-    layout_result(lc, out, &result);
-    return true;
-  }
-  if (dtype_eq(acc, x->dtype)) {
-    te_out(lc, out);
-    return true;
-  }
-  te_result_begin(lc, 0, "compute");
-  te_out_value(lc, te_load(lc, out, lc->ax));
-  return true;
+  return layout_result_end(lc, out, &result);
 }
 
 /* ---- adaptive ---- */
@@ -377,14 +329,14 @@ bool lower_adaptive_pool(LowerCtx *lc, Node *n) {
   const Expr *size[WINDOW_MAX], *red[WINDOW_MAX], *one = te_i64(lc, 1);
   bool even[WINDOW_MAX];
   if (!read_adaptive(&ic, n, &p, size)) return false;
-  Ends ends = take_data(lc, &p);
-  Buffer *x = ends.x;
+  Buffer *x = layout_operand(lc, te_arg(lc, 0), &p.data, false);
+  LayoutResult result = layout_result_begin(lc, &p.out, false);
   const Expr *dims[LAYOUT_AXES];
   adapted_dims(&p, size, layout_plain_dims(&ic, &p.data, x->shape), dims);
-  if (!layout_need_blocks(lc, &ends.result, ends.own, dims)) return false;
+  if (!layout_need_blocks(lc, &result, dims)) return false;
   DType acc = te_mean_dtype(x->dtype);
   uint32_t ndim = p.out.rank;
-  const Expr *const *shape = ends.shape;
+  const Expr *const *shape = result.shape;
   for (uint32_t i = 0; i < p.nd; i++) {
     const Expr *dim = x->shape[space(&p.data, i)];
     size[i] = shape[space(&p.out, i)];
@@ -420,6 +372,5 @@ bool lower_adaptive_pool(LowerCtx *lc, Node *n) {
     count = MUL(count, even[i] ? red[i] : len);
   }
   const Expr *total = te_load(lc, sum, lc->ax), *by = te_cast(c, acc, count);
-  give_mean(lc, total, by, &p, &ends);
-  return true;
+  return give_mean(lc, total, by, &result);
 }

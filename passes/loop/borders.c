@@ -188,9 +188,11 @@ static void take_rows(Tour *t, const WindowTile *tile) {
 static void list_pieces(Tour *t, const WindowTile *tile) {
   const Place *col = &t->k.w->col;
   bool odd;
-  for (int64_t j = 0; j < col->steps; j++)
-    for (int64_t v = 0; v < tile->nv * col->step && !lies_between(&t->k, j); v++)
+  for (int64_t j = 0; j < col->steps; j++) {
+    if (lies_between(&t->k, j)) continue;
+    for (int64_t v = 0; v < tile->nv * col->step; v++)
       find_piece(t, step_begin(&t->k, j, &odd) + v * t->k.con->lanes);
+  }
 }
 
 Stmt *borders_steps(Emit *em, const Contraction *con, Buffer *acc, const WindowTile *tile) {

@@ -105,11 +105,11 @@ static bool choose_row(Chain *ch, const Group *all) {
   for (uint32_t k = 1; k < all->n; k++)
     if (stage_is_contraction(ch->s, all->stages[k])) ends[1] = all->stages[k];
   int32_t row = -1;
-  for (uint32_t o = 0; o < all->nouter; o++)
-    if (is_packed(ch, all, all->outer[o].var)) return false;
-  for (uint32_t o = 0; o < all->nouter; o++)
-    if (is_row_of(ends[0], all->outer[o].var) && is_row_of(ends[1], all->outer[o].var))
-      row = (int32_t)o;
+  for (uint32_t o = 0; o < all->nouter; o++) {
+    const Var *v = all->outer[o].var;
+    if (is_packed(ch, all, v)) return false;
+    if (is_row_of(ends[0], v) && is_row_of(ends[1], v)) row = (int32_t)o;
+  }
   if (row < 0) return false;
   for (uint32_t o = 0; o < all->nouter; o++)
     if ((int32_t)o != row) ch->batch[ch->nbatch++] = all->outer[o];

@@ -101,10 +101,8 @@ static void prefetch_blocks(Tile *t, const Expr *step, const Expr *steps, StmtVe
   const Contraction *con = kn->con;
   const Expr *load = factor_load(con->b);
   int64_t k, n, count, size, elem = (int64_t)dtype_bytes(load->dtype), line = 64 / elem;
-  const Dim *all = dim_const(c, 1);
-  for (uint32_t i = 0; i < load->buf->ndim; i++)
-    all = dim_mul(c, all, expr_dim(c, load->buf->shape[i]));
-  if (kn->kb || !dim_is_const(all, &size) || !expr_const_int(c, con->ktotal, &k) ||
+  const Expr *all = expr_product(c, load->buf->shape, load->buf->ndim);
+  if (kn->kb || !expr_const_int(c, all, &size) || !expr_const_int(c, con->ktotal, &k) ||
       !expr_const_int(c, con->n.extent, &n) || !expr_const_int(c, con->lines.extent, &count) ||
       size != k * n * count || size * elem < IN_PLACE_BYTES)
     return;
