@@ -242,6 +242,9 @@ Stmt *stmt_rewrite(Context *c, Arena *a, Stmt *s, StmtExprFn fn_expr, StmtFn fn_
 Stmt *stmt_subst(Context *c, Arena *a, Stmt *s, const Map *vars, const Map *buffers, bool fresh);
 /* A copy of f with fresh variables and buffers throughout. */
 PrimFunc *primfunc_copy(Context *c, Arena *a, const PrimFunc *f, const char *name);
+/* f where variables of its dims have values (vars: Var * -> Expr *): a body of its own, buffers of
+ * such shapes in the memory of f's parameters, else the same parameters. */
+PrimFunc *primfunc_bind(Context *c, Arena *a, const PrimFunc *f, const Map *vars);
 /* Structural equality up to names (alpha-equivalence), for de-duplication; and a hash that agrees.
  */
 bool primfunc_equal(const PrimFunc *a, const PrimFunc *b);

@@ -500,3 +500,26 @@ PrimFunc *primfunc_copy(Context *c, Arena *a, const PrimFunc *f, const char *nam
   if (f->body) n->body = subst_with(c, a, f->body, &m, true);
   return n;
 }
+
+static bool shape_changes(const Map *vars, const Buffer *b) {
+  for (uint32_t i = 0; i < vars->n; i++)
+    for (uint32_t d = 0; d < b->ndim; d++)
+      if (expr_uses_var(b->shape[d], (const Var *)(uintptr_t)vars->entries[i].key)) return true;
+  return false;
+}
+
+PrimFunc *primfunc_bind(Context *c, Arena *a, const PrimFunc *f, const Map *vars) {
+  PrimFunc *n = ARENA_NEW(a, PrimFunc);
+  SubstMaps m;
+  *n = *f;
+  maps_init(&m, a, vars, NULL);
+  n->param_bufs = ARENA_ARRAY(a, Buffer *, f->nparams);
+  for (uint32_t i = 0; i < f->nparams; i++) {
+    Buffer *b = n->param_bufs[i] = f->param_bufs[i];
+    if (!b || !shape_changes(vars, b)) continue;
+    map_setp(&m.vars, b->data, (void *)(uintptr_t)b->data->expr);
+    n->param_bufs[i] = buffer_renew(c, &m, b);
+  }
+  n->body = subst_with(c, a, f->body, &m, true);
+  return n;
+}

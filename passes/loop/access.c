@@ -6,11 +6,18 @@
  */
 #include "passes/loop/schedule.h"
 
+/* Parameters of a bound version are the function's own ones in other shapes. */
+static bool is_declared(const LoopCtx *lc, const Buffer *b) {
+  for (uint32_t i = 0; lc->bound && i < lc->f->nparams; i++)
+    if (lc->f->param_bufs[i] == b) return false;
+  return true;
+}
+
 Buffer *flat_view(LoopCtx *lc, Buffer *b) {
   Buffer *f = map_getp(&lc->flat, b);
   if (f) return f;
   Context *c = lc->c;
-  if (b->ndim == 1) {
+  if (b->ndim == 1 && is_declared(lc, b)) {
     map_setp(&lc->flat, b, b);
     return b;
   }

@@ -112,10 +112,6 @@ const Expr *factor_load(const Expr *e);
  * NCHW with its output channels in lanes). */
 bool contraction_find(Sched *s, const Group *g, bool swap, Contraction *con);
 
-static inline const Expr *compare_to(Context *c, ExprKind k, const Expr *e, int64_t v) {
-  return expr_binary(c, k, e, i64(c, v));
-}
-
 /* How many columns are tiled. */
 static inline const Expr *contraction_columns(Context *c, const Contraction *con) {
   if (!con->lines.var) return con->n.extent;

@@ -26,6 +26,13 @@ typedef struct {
   uint32_t id; /* of the visit: a shared statement has several */
 } Around;
 
+/* A branch that an access stands in. */
+typedef struct Side {
+  const struct Side *outer;
+  uint32_t id, naround; /* of the visit of the `if`; loops around it */
+  bool otherwise;
+} Side;
+
 /* coef * (v // lo % (hi / lo)) of the variable of loop `id`; hi 0: without the remainder. It runs
  * from 0 to most. */
 typedef struct {
@@ -44,6 +51,7 @@ typedef struct {
   uint32_t order; /* in the text; those of one statement are alike, its store comes last */
   Around around[MAX_LOOPS];
   uint32_t naround;
+  const Side *side; /* the innermost one, or NULL */
   Digit digits[MAX_DIGITS];
   uint32_t ndigits;
   const Dim *rest, *lanes;       /* lanes: the last one's distance */
@@ -57,6 +65,7 @@ typedef struct {
   Map lets;  /* Var* -> Expr* */
   Around around[MAX_LOOPS];
   uint32_t naround, nvisits, order;
+  const Side *side;
   bool lost; /* something hides accesses */
   VEC(Access *) loads, stores;
 } Scan;
@@ -223,6 +232,7 @@ static Access *note_access(Scan *s, const Buffer *b, const Expr *const *idx, con
   a->data = b->data;
   a->order = s->order;
   a->naround = s->naround;
+  a->side = s->side;
   memcpy(a->around, s->around, s->naround * sizeof *s->around);
   const Expr *at[MAX_AXES];
   if (b->ndim > MAX_AXES || b->dtype.lanes != 1) return a;
@@ -262,6 +272,21 @@ static void note_exprs(const Expr *e, void *ctx) {
   expr_walk(e, note_expr, ctx);
 }
 
+static void scan(Scan *s, const Stmt *st);
+
+static void scan_sides(Scan *s, const Stmt *st) {
+  const Side *outer = s->side;
+  uint32_t id = ++s->nvisits;
+  for (int i = 0; i < 2; i++) {
+    const Stmt *side = i ? st->if_.else_ : st->if_.then_;
+    Side *one = ARENA_NEW(s->tmp, Side);
+    *one = (Side){outer, id, s->naround, i == 1};
+    s->side = one;
+    if (side) scan(s, side);
+  }
+  s->side = outer;
+}
+
 static void scan(Scan *s, const Stmt *st) {
   switch (st->kind) {
   case STMT_SEQ:
@@ -291,8 +316,7 @@ static void scan(Scan *s, const Stmt *st) {
   case STMT_IF:
     stmt_exprs(st, note_exprs, s);
     s->order++;
-    scan(s, st->if_.then_);
-    if (st->if_.else_) scan(s, st->if_.else_);
+    scan_sides(s, st);
     return;
   case STMT_ATTR: scan(s, st->attr.body); return;
   case STMT_EVAL:
@@ -416,8 +440,18 @@ static bool same_iteration(const Pair *p, const Around *loop) {
   return false;
 }
 
+/* Whether they stand on two sides of an `if` in no more than `depth` loops: then only one of them
+ * runs in an iteration of these. */
+static bool on_two_sides(const Access *a, const Access *b, uint32_t depth) {
+  for (const Side *x = a->side; x; x = x->outer)
+    for (const Side *y = b->side; y; y = y->outer)
+      if (x->id == y->id && x->otherwise != y->otherwise && x->naround <= depth) return true;
+  return false;
+}
+
 /* Whether no element is stored before the load that wants what was there. */
 static bool load_is_first(Scan *s, Access *load, Access *store) {
+  if (on_two_sides(load, store, 0)) return true;
   if (!load->known || !store->known || load->bytes != store->bytes) return false;
   Pair *p = ARENA_NEW(s->tmp, Pair);
   *p = (Pair){.s = s, .load = load, .store = store};
@@ -442,7 +476,7 @@ static bool load_is_first(Scan *s, Access *load, Access *store) {
   if (never_meet(p)) return true;
   for (uint32_t i = 0; i < p->shared; i++)
     if (!same_iteration(p, &load->around[i])) return false;
-  return load->order <= store->order;
+  return load->order <= store->order || on_two_sides(load, store, p->shared);
 }
 
 static bool may_share(Scan *s, const Buffer *operand, const Buffer *result) {

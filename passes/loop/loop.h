@@ -30,6 +30,7 @@ typedef struct LoopCtx {
   Map packed;    /* Buffer (parameter) -> Buffer: packed at compile time (pack_const.c) */
   Map packings;  /* Buffer (parameter) -> Attr: in which order (pack_const.c) */
   Map finite;    /* constant parameters known to hold no infinity and no NaN -> non-NULL */
+  bool bound;    /* this is the version of a function's body for a dim that is 1 */
   bool failed;
 } LoopCtx;
 
@@ -112,6 +113,9 @@ void loop_remark(LoopCtx *lc, Span s, const char *fmt, ...) __attribute__((forma
 Stmt *seq_of(Arena *a, const StmtVec *v);
 Var *loop_var(Context *c, const char *name);
 const Expr *i64(Context *c, int64_t v);
+static inline const Expr *compare_to(Context *c, ExprKind k, const Expr *e, int64_t v) {
+  return expr_binary(c, k, e, i64(c, v));
+}
 /* ceil(a / b) of int64 expressions, simplified. */
 const Expr *expr_ceildiv(Context *c, const Expr *a, int64_t b);
 

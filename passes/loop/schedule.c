@@ -8,7 +8,7 @@ const Expr *subst_vars(Context *c, const Map *vars, const Expr *e) {
 
 void loop_remark(LoopCtx *lc, Span s, const char *fmt, ...) {
   const Target *t = lc->pc->target;
-  if (!lc->pc->remarks || lc->v != &t->variants[t->nvariants - 1]) return;
+  if (!lc->pc->remarks || lc->bound || lc->v != &t->variants[t->nvariants - 1]) return;
   Text text = {0};
   va_list ap;
   va_start(ap, fmt);
@@ -87,17 +87,47 @@ void items_emit(Sched *s, StmtVec *out) {
   }
 }
 
+static Stmt *emit_all(Sched *s) {
+  LoopCtx *lc = s->lc;
+  SBlock *root = s->root;
+  StmtVec body = {0};
+  items_emit(s, &body);
+  StmtVec all = {0};
+  for (uint32_t i = 0; i < root->nallocs; i++)
+    if (map_hasp(&lc->flat, root->allocs[i]) || map_hasp(&s->outside, root->allocs[i]) ||
+        !s->simple)
+      vec_push(s->tmp, &all, stmt_alloc(lc->a, root->body->span, root->allocs[i]));
+  for (uint32_t i = 0; i < lc->decls.n; i++) vec_push(s->tmp, &all, lc->decls.at[i]);
+  for (uint32_t i = 0; i < body.n; i++) vec_push(s->tmp, &all, body.at[i]);
+  return seq_of(lc->a, &all);
+}
+
+/* The body where dim `v` is 1, or NULL. */
+static Stmt *body_of_one(LoopCtx *lc, const Var *v) {
+  Map vars;
+  map_init(&vars, lc->tmp);
+  map_setp(&vars, v, (void *)(uintptr_t)expr_int(lc->c, v->dtype, 1));
+  LoopCtx one = *lc;
+  one.bound = true;
+  one.f = primfunc_bind(lc->c, lc->a, lc->f, &vars);
+  one.decls = (StmtVec){0};
+  map_init(&one.flat, lc->tmp);
+  Sched s;
+  Stmt *body = schedule_open(&one, &s) ? emit_all(&s) : NULL;
+  lc->failed |= one.failed;
+  return body;
+}
+
 Stmt *schedule_body(LoopCtx *lc) {
   Sched s;
   if (!schedule_open(lc, &s)) return lower_blocks(lc, lc->f->body);
-  SBlock *root = s.root;
-  StmtVec body = {0};
-  items_emit(&s, &body);
-  StmtVec all = {0};
-  for (uint32_t i = 0; i < root->nallocs; i++)
-    if (map_hasp(&lc->flat, root->allocs[i]) || map_hasp(&s.outside, root->allocs[i]) || !s.simple)
-      vec_push(s.tmp, &all, stmt_alloc(lc->a, root->body->span, root->allocs[i]));
-  for (uint32_t i = 0; i < lc->decls.n; i++) vec_push(s.tmp, &all, lc->decls.at[i]);
-  for (uint32_t i = 0; i < body.n; i++) vec_push(s.tmp, &all, body.at[i]);
-  return seq_of(lc->a, &all);
+  VarVec units = {0};
+  unit_dims(&s, &units);
+  Stmt *body = emit_all(&s);
+  for (uint32_t i = units.n; i-- > 0;) {
+    const Var *v = units.at[i];
+    Stmt *one = body_of_one(lc, v);
+    if (one) body = stmt_if(lc->a, lc->f->span, compare_to(lc->c, EXPR_EQ, v->expr, 1), one, body);
+  }
+  return body;
 }

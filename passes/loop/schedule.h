@@ -170,6 +170,10 @@ void pack_constants(LoopCtx *lc);
 void packed_open(LoopCtx *lc);
 void packed_close(LoopCtx *lc, const Stmt *body);
 
+/* ---- unit_dims.c ---- */
+/* The dims for which there is to be a version of the loops where the dim is 1. */
+void unit_dims(Sched *s, VarVec *out);
+
 /* ---- schedule.c ---- */
 /* Extracts and inlines the stages of lc->f; false when its form is another. */
 bool schedule_open(LoopCtx *lc, Sched *s);
