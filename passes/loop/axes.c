@@ -5,6 +5,8 @@
  */
 #include "passes/loop/emit.h"
 
+#define UNKNOWN_SIZE 4096 /* of an axis that may be long */
+
 /* ---- collapsing ---- */
 
 typedef struct {
@@ -211,4 +213,57 @@ int32_t axes_transposed(Emit *em, uint32_t v) {
     if (sc.unit_other) return (int32_t)o;
   }
   return -1;
+}
+
+/* ---- the order of the loops ---- */
+
+/* The load that reads most, and how many bytes, of which sizes that aren't known are long. */
+typedef struct {
+  Context *c;
+  const Stage *st;
+  const Expr *load;
+  int64_t bytes;
+} Largest;
+
+static void find_largest(const Expr *load, void *ctx) {
+  Largest *x = ctx;
+  int64_t bytes = (int64_t)dtype_bytes(load->dtype), e;
+  for (uint32_t i = 0; i < x->st->naxes; i++) {
+    bool used = false;
+    for (uint32_t d = 0; d < load->n; d++) used |= expr_uses_var(load->arg[d], x->st->axes[i].var);
+    if (!used) continue;
+    if (!expr_const_int(x->c, x->st->axes[i].extent, &e)) e = UNKNOWN_SIZE;
+    if (e < 1) e = 1;
+    bytes = bytes > INT64_MAX / e ? INT64_MAX : bytes * e;
+  }
+  if (x->load && bytes <= x->bytes) return;
+  x->load = load;
+  x->bytes = bytes;
+}
+
+void axes_as_they_lie(Emit *em, Axis *loops, uint32_t n) {
+  const Stage *st = em->g->stages[0];
+  Axis inner[MAX_AXES];
+  int64_t stride[MAX_AXES];
+  uint32_t nsp;
+  if (st->red == RED_NONE) return;
+  for (uint32_t i = 1; i < em->g->n; i++)
+    if (stage_inner_axes(em->g, em->g->stages[i], inner, &nsp)) return;
+  Largest most = {.c = em->c, .st = st};
+  expr_loads(st->value, find_largest, &most);
+  if (!most.load || most.bytes < FAR_BYTES) return;
+  const Dim *at = flat_offset(em->lc, most.load->buf, most.load->arg);
+  for (uint32_t i = 0; i < n; i++) {
+    const Dim *d = stride_of(em->lc, st, at, loops[i].var);
+    if (!d || !dim_is_const(d, &stride[i]) || stride[i] < 0) return;
+  }
+  for (uint32_t i = 1; i < n; i++)
+    for (uint32_t k = i; k > 0 && stride[k - 1] < stride[k]; k--) {
+      Axis axis = loops[k];
+      int64_t step = stride[k];
+      loops[k] = loops[k - 1];
+      stride[k] = stride[k - 1];
+      loops[k - 1] = axis;
+      stride[k - 1] = step;
+    }
 }

@@ -14,6 +14,9 @@
 #define FILL_ROWS 24       /* of two tiles: the second gains from what the first copies */
 #define COLLIDE_BYTES 2048 /* rows that are multiples of it apart have one place in a cache */
 #define PARALLEL_WORK (1 << 19)
+#define BESIDE_ROWS 8
+#define BESIDE_BYTES (64 * 1024) /* of results that wait between blocks of a sum */
+#define RUN_BYTES (8 * 1024)
 #define STAY_BYTES (256 * 1024) /* a B of this size stays in cache from one row to the next */
 
 /* Loops over axes around a statement; the outermost parallel when asked. */
@@ -21,7 +24,8 @@ static Stmt *wrap_outer(Sched *s, const Contraction *con, const Axis *axes, Var 
                         uint32_t n, int64_t grain, Stmt *st) {
   for (uint32_t i = n; st && i-- > 0;) {
     st = loop_of(s->lc, con->st->span, vars[i], axes[i].extent, FOR_SERIAL, st);
-    if (i == 0 && grain && st && st->kind == STMT_FOR) loop_set_parallel(s->lc, st, grain);
+    bool is_own = st && st->kind == STMT_FOR && st->loop.var == vars[i]; /* it had one iteration */
+    if (i == 0 && grain && is_own) loop_set_parallel(s->lc, st, grain);
   }
   return st;
 }
@@ -180,6 +184,49 @@ static const Expr *place_when(const Kernel *kn, int64_t m, bool sizes_known) {
   return either(c, when, compare_to(c, EXPR_NE, place, 0));
 }
 
+/* The outer axis whose rows of B are neighbours where the sum strides over all of them (the heads
+ * of an attention, where keys lie one after the other): run inside of short blocks of the sum, it
+ * has B come from memory as it lies there. Only few rows (m, -1: unknown) wait for that. -1: none.
+ */
+static int32_t axis_beside(const Kernel *kn, const Axis *outer, uint32_t n, int64_t m) {
+  const Contraction *con = kn->con;
+  Sched *s = kn->em->s;
+  Context *c = s->c;
+  const Expr *load = factor_load(con->b);
+  int64_t elem = (int64_t)dtype_bytes(load->dtype), far, step, size, columns, k;
+  if (m < 0 || m > BESIDE_ROWS || !con->a || con->nk != 1 || !con->b_unit || con->b_rows ||
+      con->nrows || con->windows || con->edges || con->nbounds || con->lines.var || kn->turned ||
+      s->prologue || !expr_const_int(c, con->n.extent, &columns))
+    return -1;
+  const Dim *off = flat_offset(s->lc, load->buf, load->arg);
+  const Dim *d = stride_of(s->lc, con->st, off, con->k[0].var);
+  if (!d || !dim_is_const(d, &far)) return -1;
+  bool long_sum = !expr_const_int(c, con->ktotal, &k) || far > FAR_BYTES / elem / (k > 0 ? k : 1);
+  for (uint32_t i = 0; i < n && long_sum; i++) {
+    d = stride_of(s->lc, con->st, off, outer[i].var);
+    if (d && dim_is_const(d, &step) && step >= columns &&
+        expr_const_int(c, outer[i].extent, &size) && size > 1 && step <= far / size &&
+        size * m * columns * elem <= BESIDE_BYTES)
+      return (int32_t)i;
+  }
+  return -1;
+}
+
+/* Takes part of that axis, whose loop has variable v, out of the outer ones: the loop beside K's.
+ * Its runs are as long as hardware wants them, what is left are tasks. */
+static void take_beside(Kernel *kn, Axis *outer, const Var *v) {
+  Context *c = kn->em->c;
+  int64_t size = 1, columns = 1, run = 1;
+  expr_const_int(c, outer->extent, &size);
+  expr_const_int(c, kn->con->n.extent, &columns);
+  int64_t row = columns * (int64_t)dtype_bytes(factor_load(kn->con->b)->dtype);
+  while (run < size && (run * row < RUN_BYTES || size % run)) run++;
+  kn->beside = (Axis){loop_var(c, v->name), i64(c, run)};
+  outer->extent = i64(c, size / run);
+  const Expr *at = expr_mul(c, v->expr, kn->beside.extent);
+  emit_bind(kn->em, outer->var, expr_add(c, at, kn->beside.var->expr));
+}
+
 bool contraction_emit(Sched *s, Group *g, const Stage *before, StmtVec *out) {
   Context *c = s->c;
   Emit em;
@@ -253,6 +300,12 @@ bool contraction_emit(Sched *s, Group *g, const Stage *before, StmtVec *out) {
   bool parallel = work >= PARALLEL_WORK || !m_known || !n_known || kn.rows_inside;
   bool outer_parallel = no && !pack && !s->nested;
   if (outer_parallel || s->nested) parallel = false;
+  int32_t beside = pack || ready || before ? -1 : axis_beside(&kn, outer, no, m_known ? m : -1);
+  if (beside >= 0) {
+    int64_t run = 1;
+    take_beside(&kn, &outer[beside], vars[beside]);
+    if (expr_const_int(c, kn.beside.extent, &run) && work < (1 << 30)) work *= run;
+  }
   StmtVec body = {0};
   if (before && !bare) sink_emit(&em, before, &con, &body);
   if (con.windows) windows_open(&em, &con, &body);

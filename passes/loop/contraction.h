@@ -208,6 +208,7 @@ typedef struct {
   const Expr *k_begin, *k_end; /* range of the single k axis (kb != NULL) */
   const Expr *k_block;         /* its length, but for the last one's */
   const Expr *last_kb;         /* condition: this is the last K block */
+  Axis beside;                 /* var != NULL: a loop inside of that over short K blocks */
   bool rows_inside;            /* the loops over con->rows stand inside a panel's */
   bool many_rows;              /* m is known to be at least PACK_ROWS here */
   bool turned;                 /* results are contiguous along m, not along n */

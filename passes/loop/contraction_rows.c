@@ -7,9 +7,9 @@
  */
 #include "passes/loop/contraction.h"
 
-#define FAR_BYTES (4 << 20) /* a larger B comes from memory each time */
-#define EXACT_ROWS 8        /* as many left at run time have tiles of just that height */
-#define B_ROWS 7            /* rows of a tile that are B's: more share no more loads */
+#define SHORT_BLOCK 8 /* of a sum, where what is between two of its terms goes inside */
+#define EXACT_ROWS 8  /* as many left at run time have tiles of just that height */
+#define B_ROWS 7      /* rows of a tile that are B's: more share no more loads */
 
 /* Registers for accumulators, B and A: without a fused multiply-add, products and copies need some
  * too. */
@@ -232,35 +232,51 @@ static void plan_rows(Kernel *kn, bool few, bool parallel, StmtVec *out) {
     static_rows(kn, m, parallel, out);
 }
 
+/* The rows, in the loop that runs inside of the one over blocks of K, if there is one. */
+static void plan_beside(Kernel *kn, bool few, bool parallel, StmtVec *out) {
+  const Axis *in = &kn->beside;
+  StmtVec body = {0};
+  if (!in->var) {
+    plan_rows(kn, few, parallel, out);
+    return;
+  }
+  plan_rows(kn, few, parallel, &body);
+  if (!body.n) return;
+  Stmt *rows = seq_of(kn->em->a, &body);
+  rows = loop_of(kn->em->lc, kn->con->st->span, in->var, in->extent, FOR_SERIAL, rows);
+  if (rows) vec_push(kn->em->tmp, out, rows);
+}
+
 void contraction_blocks(Kernel *kn, bool few, bool parallel, StmtVec *out) {
   const Contraction *con = kn->con;
   Context *c = kn->em->c;
   int64_t k;
   bool known = expr_const_int(c, con->ktotal, &k);
   kn->kb = NULL;
-  if (con->nk != 1 || !con->a || (known && k <= K_BLOCK) || few || kn->turned || con->nbounds) {
-    plan_rows(kn, few, parallel, out);
+  int64_t block = kn->beside.var ? SHORT_BLOCK : K_BLOCK;
+  if (con->nk != 1 || !con->a || (known && k <= block) || few || kn->turned || con->nbounds) {
+    plan_beside(kn, few, parallel, out);
     return;
   }
-  int64_t block = K_BLOCK;
   const Expr *count;
   if (known) {
-    int64_t n = (k + K_BLOCK - 1) / K_BLOCK;
+    int64_t n = (k + block - 1) / block;
     block = ((k + n - 1) / n + 3) / 4 * 4;
     count = i64(c, (k + block - 1) / block);
     if (con->k_seen) count = expr_ceildiv(c, con->k_seen, block);
   } else { /* an empty K still has one block: it writes zeros */
-    count = expr_ceildiv(c, con->k_seen ? con->k_seen : con->ktotal, K_BLOCK);
+    count = expr_ceildiv(c, con->k_seen ? con->k_seen : con->ktotal, block);
     count = expr_max(c, count, i64(c, 1));
   }
   kn->kb = loop_var(c, "kb");
   kn->k_block = i64(c, block);
   kn->k_begin = expr_simplify(c, expr_mul(c, kn->kb->expr, i64(c, block)));
-  kn->k_end =
-      expr_min(c, expr_add(c, kn->k_begin, i64(c, block)), con->k_seen ? con->k_seen : con->ktotal);
+  kn->k_end = expr_simplify(c, expr_add(c, kn->k_begin, i64(c, block)));
+  if (con->k_seen || !known || k % block)
+    kn->k_end = expr_min(c, kn->k_end, con->k_seen ? con->k_seen : con->ktotal);
   kn->last_kb = expr_binary(c, EXPR_EQ, kn->kb->expr, expr_sub(c, count, i64(c, 1)));
   StmtVec body = {0};
-  plan_rows(kn, few, parallel, &body);
+  plan_beside(kn, few, parallel, &body);
   Stmt *loop = stmt_for(kn->em->a, con->st->span, kn->kb, i64(c, 0), count, FOR_SERIAL,
                         seq_of(kn->em->a, &body));
   vec_push(kn->em->tmp, out, loop);

@@ -84,6 +84,10 @@ int32_t axes_best_inner(Emit *em, const Stage *st, const Axis *inner, uint32_t n
 /* An outer loop, other than v, along which a load that strides over v is contiguous; -1: none. */
 int32_t axes_transposed(Emit *em, uint32_t v);
 
+/* Orders loops around sums whose operand comes from memory: as the operand lies there, the farthest
+ * steps outside. So it is one stream, as hardware expects it, and not a piece here and there. */
+void axes_as_they_lie(Emit *em, Axis *loops, uint32_t n);
+
 /* ---- chunks.c ---- */
 /* What is done for some lanes of the axis (ln->var NULL: for one element). */
 typedef void (*ChunkFn)(Emit *em, const Lanes *ln, StmtVec *out, void *ctx);

@@ -258,6 +258,7 @@ void group_emit(Sched *s, Group *g, StmtVec *out) {
   uint32_t nl = 0;
   for (uint32_t o = 0; o < g->nouter; o++)
     if ((int32_t)o != inside && !(over_outer && (int32_t)o == best)) loops[nl++] = g->outer[o];
+  if (!vec) axes_as_they_lie(&em, loops, nl);
   emit_bind_fresh(&em, loops, vars, nl);
   int64_t work = 0;
   for (uint32_t i = 0; i < g->n; i++) work += static_work(&em, g->stages[i], NULL);

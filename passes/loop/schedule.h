@@ -6,7 +6,8 @@
 #include "passes/loop/loop.h"
 
 #define MAX_AXES 32
-#define MAX_REGIONS 16 /* copies of one group's loops (regions.c, unswitch.c) */
+#define FAR_BYTES (4 << 20) /* more comes from memory, not from a cache */
+#define MAX_REGIONS 16      /* copies of one group's loops (regions.c, unswitch.c) */
 
 typedef struct {
   Var *var; /* int64, of this stage only */
