@@ -224,6 +224,35 @@ const SInfo *infer_split(InferCtx *ic, Node *n) {
   return sinfo_tuple(c, f, count);
 }
 
+/* A slice for each part where all are known, so that each can go into what reads it: *done. False
+ * after an error. */
+static bool split_in_slices(LowerCtx *lc, Node *n, const Expr *const *cuts, uint32_t ncuts,
+                            uint32_t axis, bool *done) {
+  Context *c = lc->c;
+  const SInfo *x = node_in(n, 0)->sinfo, *t = n->sinfo;
+  int64_t known;
+  if (t->kind != SINFO_TUPLE || !x->dims || !expr_const_int(c, x->dims[axis], &known)) return true;
+  for (uint32_t k = 0; k < ncuts; k++)
+    if (!expr_const_int(c, cuts[k], &known)) return true;
+  Node **parts = ARENA_ARRAY(lc->arena, Node *, t->n);
+  const Expr *at = te_i64(lc, axis), *one = te_i64(lc, 1);
+  for (uint32_t k = 0; k < t->n; k++) {
+    const Expr *begin = cuts ? cut_at(c, cuts, ncuts, k, x->dims[axis])
+                             : MUL(t->fields[0]->dims[axis], te_i64(lc, k));
+    const Expr *end = expr_simplify(c, ADD(begin, t->fields[k]->dims[axis]));
+    begin = expr_simplify(c, begin);
+    Node *in[] = {node_in(n, 0), node_shape(n->func, &at, 1, n->span),
+                  node_shape(n->func, &begin, 1, n->span), node_shape(n->func, &end, 1, n->span),
+                  node_shape(n->func, &one, 1, n->span)};
+    if (!(parts[k] = te_bind(lc, te_make(lc, OP_strided_slice, in, 5)))) return false;
+  }
+  Node *all = node_tuple(n->func, parts, t->n, n->span);
+  if (!node_infer(lc->m, NULL, all)) return false;
+  te_composite(lc, all);
+  *done = true;
+  return true;
+}
+
 bool lower_split(LowerCtx *lc, Node *n) {
   Context *c = lc->c;
   InferCtx ic = {.c = c, .m = lc->m, .arena = lc->arena};
@@ -231,7 +260,10 @@ bool lower_split(LowerCtx *lc, Node *n) {
   int64_t parts, a = node_attrs(n, split)->axis;
   const Expr **cuts;
   uint32_t ncuts = 0, axis = (uint32_t)(a < 0 ? a + x->ndim : a);
+  bool done = false;
   if (!read_cuts(&ic, n, &parts, &cuts, &ncuts)) return false;
+  if (!split_in_slices(lc, n, cuts, ncuts, axis, &done)) return false;
+  if (done) return true;
   uint32_t count = n->sinfo->kind == SINFO_TUPLE ? n->sinfo->n : 1;
   for (uint32_t k = 0; cuts && k < ncuts; k++) cuts[k] = te_expr(lc, cuts[k]);
   const Expr *each = NULL;

@@ -10,7 +10,8 @@
  *   - elementwise and broadcast nodes join elementwise, injective and reducing consumers, but no
  *     contraction's operands (packing reads those as they are);
  *   - injective nodes join injective ones (phase 1, so that contractions get their epilogue first);
- *   - an exchange of axes joins the contraction that alone reads it: packing reads any strides.
+ *   - an exchange of axes, or a slice, joins the contraction that alone reads it: packing reads any
+ *     strides.
  *   - reductions over the trailing axes join what reads their rows, further reductions over the
  * same rows included (phase 2): a normalisation written out is one kernel that keeps a row in
  * cache;
@@ -33,6 +34,7 @@ typedef struct {
   uint32_t ipdom; /* index, or the number of nodes for "outside" */
   uint32_t depth;
   uint8_t edge; /* worst way in which something on the way to ipdom reads */
+  bool operand; /* a copy that belongs to the contraction which reads it */
   uint32_t mark, root_mark;
   uint32_t next; /* ring of the members of a group */
   /* of a root: */
@@ -192,16 +194,17 @@ static void try_fuse(Fuse *x, uint32_t i, uint8_t limit, uint8_t sink_limit) {
   each_user(x, x->at[i].n, true, path_step, &p);
 }
 
-/* A permuted operand that belongs to its contraction's group. */
-static bool feeds_contraction(Fuse *x, uint32_t i) {
-  return x->at[i].pat.permutation && x->at[find(x, i)].kind == PATTERN_ANCHOR;
-}
-
-/* Whether i exchanges the axes of something for the one contraction that reads it. */
-static bool is_operand(const Fuse *x, uint32_t i) {
-  const Item *it = &x->at[i];
-  return it->prim && it->pat.permutation && it->ipdom != x->n && x->at[it->ipdom].prim &&
-         x->at[it->ipdom].pat.contraction;
+/* Joins copies to the one contraction that reads what they make: exchanges of axes, slices, and
+ * reshapes in front of or behind these. */
+static void join_operands(Fuse *x) {
+  for (uint32_t i = x->n; i-- > 0;) {
+    Item *it = &x->at[i];
+    if (!it->prim || !it->pat.copy || it->ipdom == x->n || x->at[find(x, i)].size > 1) continue;
+    const Item *reader = &x->at[it->ipdom];
+    if (!reader->prim || (!reader->pat.contraction && !reader->operand)) continue;
+    try_fuse(x, i, PATTERN_ELEMWISE, PATTERN_ANCHOR);
+    it->operand = find(x, i) == find(x, it->ipdom);
+  }
 }
 
 /* ---- rows ---- */
@@ -354,7 +357,8 @@ static bool in_chain(const Fuse *x, uint32_t i) {
 }
 
 static void group_items(Fuse *x) {
-  for (int phase = 0; phase < 2; phase++)
+  for (int phase = 0; phase < 2; phase++) {
+    if (phase == 1) join_operands(x);
     for (uint32_t i = 0; i < x->n; i++) {
       Item *it = &x->at[i];
       if (!it->prim || it->ipdom == x->n) continue;
@@ -368,15 +372,14 @@ static void group_items(Fuse *x) {
         bool behind = x->at[find(x, i)].kind >= PATTERN_REDUCE;
         if (behind && it->edge == PATTERN_ELEMWISE)
           try_fuse(x, i, PATTERN_BROADCAST, PATTERN_BROADCAST);
-        else if (!behind && it->edge <= PATTERN_REDUCE && !feeds_contraction(x, it->ipdom))
+        else if (!behind && it->edge <= PATTERN_REDUCE && !x->at[it->ipdom].operand)
           try_fuse(x, i, PATTERN_INJECTIVE, PATTERN_ANCHOR);
       } else if (kind == PATTERN_INJECTIVE && phase == 1 && it->edge <= PATTERN_INJECTIVE) {
-        if (!it->pat.reshape || !is_operand(x, it->ipdom))
+        if (!it->pat.reshape || !x->at[it->ipdom].operand)
           try_fuse(x, i, PATTERN_INJECTIVE, PATTERN_INJECTIVE);
-      } else if (phase == 1 && is_operand(x, i) && x->at[find(x, i)].size == 1) {
-        try_fuse(x, i, PATTERN_ELEMWISE, PATTERN_ANCHOR);
       }
     }
+  }
   for (uint32_t i = 0; i < x->n; i++)
     if (x->at[i].prim && x->at[i].ipdom != x->n && find(x, i) != find(x, x->at[i].ipdom))
       try_rows(x, i);

@@ -53,16 +53,27 @@ static bool is_axis(const SBlock *b, const Expr *e, IterKind kind) {
   return false;
 }
 
+/* Whether index i of the load runs over all of that dim where it runs over an axis of `extent`:
+ * else it is a slice. */
+static bool takes_all(const Visit *v, const Expr *load, uint32_t i, const Expr *extent) {
+  Context *c = v->x->c;
+  const Dim *have = expr_dim(c, load->buf->shape[i]);
+  return prove_eq(c, NULL, have, expr_dim(c, extent)) != PROOF_NO;
+}
+
 /* Whether the load has index i of the store; an axis of extent 1 may be written as 0. */
 static bool same_index(const Visit *v, const Expr *load, uint32_t i) {
   const Stmt *s = v->store;
-  return load->arg[i] == s->store.idx[i] ||
-         (expr_is_int(load->arg[i], 0) && expr_is_int(s->store.buf->shape[i], 1));
+  const Expr *extent = s->store.buf->shape[i];
+  bool same =
+      load->arg[i] == s->store.idx[i] || (expr_is_int(load->arg[i], 0) && expr_is_int(extent, 1));
+  return same && takes_all(v, load, i, extent);
 }
 
 static int load_relation(const Visit *v, const Expr *load) {
+  const Buffer *to = v->store->store.buf;
   const Expr *const *out = v->store->store.idx;
-  uint32_t nout = v->store->store.buf->ndim, at = 0;
+  uint32_t nout = to->ndim, at = 0;
   bool same = load->n == nout;
   for (uint32_t i = 0; same && i < nout; i++) same = same_index(v, load, i);
   if (same) return PATTERN_ELEMWISE;
@@ -70,7 +81,7 @@ static int load_relation(const Visit *v, const Expr *load) {
     const Expr *e = load->arg[i];
     if (expr_is_int(e, 0)) continue;
     while (at < nout && out[at] != e) at++;
-    if (at++ >= nout) return PATTERN_INJECTIVE;
+    if (at == nout || !takes_all(v, load, i, to->shape[at++])) return PATTERN_INJECTIVE;
   }
   return PATTERN_BROADCAST;
 }
@@ -273,22 +284,32 @@ static bool is_reshape(Analysis *x) {
   return dim_simplify(c, f, at) == dim_simplify(c, f, to) || prove_eq(c, f, at, to) == PROOF_YES;
 }
 
-/* out[i, j] = in[j, i]: every axis stands once in the load. */
-static bool is_permutation(const PrimFunc *f) {
+/* out[i, j, k] = in[j + 4, i * 8 + k]: axes exchanged, split or cut. Every axis stands once in the
+ * load, and along one of each index's axes neighbours stay neighbours. */
+static bool is_copy(Context *c, const PrimFunc *f) {
   const SBlock *b = only_block(primfunc_root(f));
   const Stmt *s = b ? only_store(b->body) : NULL;
-  if (!s || s->store.value->kind != EXPR_LOAD) return false;
-  const Expr *load = s->store.value;
-  uint32_t found = 0, axes = 0;
+  const Expr *load = s ? s->store.value : NULL;
+  uint32_t found[MAX_RANK] = {0};
+  if (!load || load->kind != EXPR_LOAD || load->has_pred || b->niters > MAX_RANK) return false;
   for (uint32_t i = 0; i < load->n; i++) {
-    if (expr_is_int(load->arg[i], 0)) continue;
-    if (!is_axis(b, load->arg[i], ITER_SPATIAL)) return false;
-    for (uint32_t k = 0; k < i; k++)
-      if (load->arg[k] == load->arg[i]) return false;
-    found++;
+    bool any = false, next = false;
+    if (expr_has_load(load->arg[i])) return false;
+    for (uint32_t k = 0; k < b->niters; k++) {
+      const Dim *coef, *rest;
+      int64_t step;
+      if (!dim_linear(c, expr_dim(c, load->arg[i]), b->iters[k].var, &coef, &rest) ||
+          !dim_is_const(coef, &step) || step < 0)
+        return false;
+      found[k] += step > 0;
+      any |= step > 0;
+      next |= step == 1;
+    }
+    if (any && !next) return false;
   }
-  for (uint32_t i = 0; i < b->niters; i++) axes += !expr_is_int(b->iters[i].dom.extent, 1);
-  return found >= axes;
+  for (uint32_t k = 0; k < b->niters; k++)
+    if (found[k] != 1 && !expr_is_int(b->iters[k].dom.extent, 1)) return false;
+  return true;
 }
 
 static bool is_plain_buffer(const Buffer *b) {
@@ -333,6 +354,6 @@ TirPattern tir_pattern(Context *c, Arena *a, const PrimFunc *f) {
   for (uint32_t k = 0; k < f->nparams; k++)
     if (reads[k] == UNREAD) reads[k] = PATTERN_ELEMWISE;
   p.reshape = kind <= PATTERN_INJECTIVE && p.noutputs == 1 && is_reshape(&x);
-  p.permutation = kind == PATTERN_INJECTIVE && p.noutputs == 1 && is_permutation(f);
+  p.copy = kind <= PATTERN_INJECTIVE && p.noutputs == 1 && is_copy(c, f);
   return p;
 }

@@ -18,7 +18,7 @@ typedef struct {
   uint8_t kind;
   bool contraction; /* holds a sum of products of different accesses (matmul, convolution) */
   bool reshape;     /* one input, one output, same order of elements */
-  bool permutation; /* a copy that only exchanges axes */
+  bool copy;        /* of some elements, with axes exchanged, split or cut */
   int32_t rows;     /* reductions: they run over all axes but the first `rows`; -1: not so */
   uint32_t ninputs; /* buffers that are read and not written, scalars included, in order */
   uint32_t noutputs;
