@@ -35,7 +35,7 @@ static const struct {
 static const struct {
   uint32_t vector_bits, vector_regs;
   bool has_fma, has_mask, has_nan_minmax, has_mem_operands, in_order;
-  uint32_t table_lanes, fma_chains, l1_bytes, l2_bytes;
+  uint32_t table_lanes, fma_chains, l1_bytes, l2_bytes, stream_bytes;
 } levels[] = {
 #define LEVEL(arch, id, ...) {__VA_ARGS__},
 #include "codegen/targets.def"
@@ -78,6 +78,7 @@ static void set_level(Variant *v, LevelId level) {
   v->fma_chains = levels[level].fma_chains;
   v->l1_bytes = levels[level].l1_bytes;
   v->l2_bytes = levels[level].l2_bytes;
+  v->stream_bytes = levels[level].stream_bytes;
 }
 
 /* Is "+name" among comma-separated features? Whole words. */

@@ -21,6 +21,7 @@ typedef struct {
   uint32_t table_lanes;  /* float32 of a table that one instruction picks from by lane, or 0 */
   uint32_t fma_chains;   /* FMA latency x pipes: independent accumulators needed (8 or 10) */
   uint32_t l1_bytes, l2_bytes; /* per core, conservative */
+  uint32_t stream_bytes;       /* results from this size on are stored past the caches; 0: never */
 } Variant;
 
 #define TARGET_MAX_VARIANTS 4

@@ -56,6 +56,13 @@ static inline bool dim_is_const(const Dim *d, int64_t *v) {
   if (v) *v = d->konst;
   return true;
 }
+/* Whether it is a multiple of k whatever values its variables have. */
+static inline bool dim_is_multiple(const Dim *d, int64_t k) {
+  if (d->konst % k) return false;
+  for (uint32_t i = 0; i < d->n; i++)
+    if (d->terms[i].coef % k) return false;
+  return true;
+}
 /* The expression of a Dim in canonical print order ("n * 2 + 1"), of integer type `dtype`. */
 const Expr *dim_expr(Context *c, const Dim *d, DType dtype);
 /* expr -> dim -> expr: the simplifier for index expressions. Non-integers come back as they are. */

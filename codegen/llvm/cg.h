@@ -168,8 +168,9 @@ typedef struct Fn {
   Map *kept;       /* the same of parameters that are only read: no write changes them */
   Map *only_read;  /* data vars of those */
   uint32_t loads_level;
-  LLVMValueRef mask;       /* lanes that count (vector if_then_else), or NULL */
-  LLVMValueRef ret;        /* where a value-returning function puts its result */
+  Map *streamed;     /* data vars of buffers that are stored past the caches just now, or NULL */
+  LLVMValueRef mask; /* lanes that count (vector if_then_else), or NULL */
+  LLVMValueRef ret;  /* where a value-returning function puts its result */
   LLVMBasicBlockRef leave; /* common return block, made on demand, and the status that arrives */
   LLVMValueRef leave_status;
   bool dead;                     /* the current block is finished */
@@ -258,6 +259,14 @@ void fn_memo_pop(Fn *fn);
 void fn_wrote_memory(Fn *fn);
 LLVMValueRef fn_call_expr(Fn *fn, const Expr *e); /* intrin.c: EXPR_CALL, EXPR_CALL_FUNC */
 
+/* ---- streaming.c ---- */
+/* The body of fn's function, twice where it has results that may be stored past the caches. */
+void streaming_body(Fn *fn);
+/* Orders what was stored past the caches before all that follows. */
+void streaming_end(Fn *fn);
+/* Lets `store` of so many bytes at element `at` of b go past the caches, if it may. */
+void stream_store(Fn *fn, LLVMValueRef store, const Buffer *b, const Dim *at, uint32_t bytes);
+
 /* ---- stmt.c ---- */
 void fn_stmt(Fn *fn, const Stmt *s);
 /* Will the emitter unroll it (constant extent, no break or continue of its own)? */
@@ -293,6 +302,8 @@ void debug_again(Fn *fn);
 void fn_analyse(Fn *fn, const Stmt *body);
 
 /* ---- func.c ---- */
+/* Whether a call may pass another parameter in the same memory (passes/memory). */
+bool is_in_place(const PrimFunc *f, uint32_t param);
 Kernel *kernel_get(Cg *cg, const PrimFunc *f);
 void kernel_define_all(Cg *cg);
 /* Defines kernel k of `from` in the LLVM module of `to`; `from` keeps declarations. */

@@ -310,6 +310,7 @@ void fn_store(Fn *fn, const Buffer *b, const Expr *const *idx, LLVMValueRef valu
     LLVMValueRef p = fn_address(fn, b->data, o.base, bytes);
     LLVMValueRef s = LLVMBuildStore(fn->b, value, p);
     LLVMSetAlignment(s, bytes);
+    if (total > 1 && !pred) stream_store(fn, s, b, o.base, bytes * total);
     if (end) {
       LLVMBuildBr(fn->b, end);
       fn_scope_pop(fn);

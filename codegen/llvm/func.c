@@ -28,8 +28,7 @@ static LLVMTypeRef kernel_type(Cg *cg, const PrimFunc *f) {
   return cg_fn_type(cg->i32, types, n, false);
 }
 
-/* Whether a call may pass another parameter in the same memory (passes/memory). */
-static bool is_in_place(const PrimFunc *f, uint32_t param) {
+bool is_in_place(const PrimFunc *f, uint32_t param) {
   const Attr *l = attr_get(f->attrs, "relaxc.in_place");
   for (uint32_t i = 0; l && l->kind == ATTR_LIST && i < l->n; i++)
     if (l->items[i]->kind == ATTR_INT && l->items[i]->i == (int64_t)param) return true;
@@ -289,7 +288,7 @@ static void define(Cg *cg, const PrimFunc *f, const Variant *v, LLVMValueRef llf
   }
   if (dtype_known(f->ret)) fn->ret = LLVMGetParam(llfn, n);
   fn_analyse(fn, f->body);
-  fn_stmt(fn, f->body);
+  streaming_body(fn);
   if (!fn->dead) fn_return(fn, LLVMConstNull(cg->i32));
   LLVMDisposeBuilder(fn->b);
   arena_free(fn->arena);

@@ -363,6 +363,7 @@ static void parallel_loop(Fn *fn, const Stmt *s) {
   in.ctx = LLVMGetParam(in.fn, 0);
   in.promoted = fn->promoted;
   in.only_read = fn->only_read;
+  in.streamed = fn->streamed;
   in.span = fn->span;
   map_init(&in.vars, fn->arena);
   in.entry = fn_block(&in, "entry");
@@ -376,6 +377,7 @@ static void parallel_loop(Fn *fn, const Stmt *s) {
   fn_bind(&in, first, (Binding){.idx = LLVMGetParam(in.fn, 1), .level = 0});
   const Dim *begin = dim_var(fn->c, first);
   counted_loop(&in, s, begin, LLVMGetParam(in.fn, 1), LLVMGetParam(in.fn, 2), true, min);
+  streaming_end(&in);
   if (!in.dead) fn_return(&in, LLVMConstNull(cg->i32));
   LLVMDisposeBuilder(in.b);
 

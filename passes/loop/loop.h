@@ -100,6 +100,11 @@ const Expr *lane_mask(Context *c, const Expr *base, const Expr *end, uint32_t la
  */
 bool in_place_proved(PassCtx *pc, Map *scans, const PrimFunc *f, uint32_t operand, uint32_t result);
 
+/* ---- streaming.c ---- */
+/* Notes in lc->f's attributes which results of its final loops are stored past the caches where
+ * they are large: {"relaxc.streaming": [parameters]}. */
+void mark_streaming(LoopCtx *lc, const Stmt *body);
+
 /* ---- lift_workspace.c ---- */
 /* Moves large ALLOCs into the workspace. Returns the body; *bytes is the size needed (NULL: none).
  * `ws` is the workspace buffer to use. */

@@ -37,6 +37,7 @@ static bool schedule_version(PassCtx *pc, const Variant *v, Version *ver) {
   ver->ws = buffer_create(c, "workspace", DT_U8, &zero, 1, "global");
   body = lift_workspace(&lc, body, ver->ws, &ver->bytes);
   if (lc.failed) return false;
+  mark_streaming(&lc, body);
   f->body = body;
   f->s_tir = false;
   set_attr(f, lc.a, "relaxc.scheduled", attr_bool(lc.a, true));
