@@ -18,7 +18,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-enum { KERNELS_PER_PART = 20, MAX_PARTS = 32, MAX_HOST_CODE = 2000 };
+enum { KERNELS_PER_PART = 20, MAX_PARTS = 32, MAX_HOST_CODE = 800 };
 
 typedef struct {
   Cg *cg;
