@@ -6,7 +6,8 @@
  *
  * - A scope is opened by each loop and each branch; its number is its level. A value whose
  *   variables all belong to levels <= k is computed once, just before the instruction that opened
- *   scope k+1 (its anchor), and remembered in scope k.
+ *   scope k+1 (its anchor), and remembered in scope k. But where scope k+1 is a branch with loops,
+ *   it is computed there: the other branches don't pay for it.
  * - A binding says what a variable is: a constant or Dim of other variables (unrolled loops,
  *   index lets), else an LLVM value.
  *
@@ -95,17 +96,35 @@ typedef struct {
   uint32_t listed; /* n + 1: val is entry n of the function's list, once it is needed; or 0 */
 } Binding;
 
-/* coef * loop variable, kept by addition. */
+/* coef * loop variable, or a pointer that moves by as much, kept by addition. */
 typedef struct {
-  const Dim *coef;
+  const Dim *coef; /* NULL: a pointer */
   LLVMValueRef phi, step;
 } DerivedIv;
 
+/* An address that others may be reached from: they are small multiples of a pitch away. */
+typedef struct {
+  const Var *data;
+  const Dim *off;   /* bytes from data, without a constant */
+  const Dim *coef;  /* it is a sum of what is further out and this times the loop's variable; or
+                       NULL: it moves in another way, or not at all, or is a pointer of its own */
+  const Dim *pitch; /* NULL: none so far */
+  LLVMValueRef at;
+} Near;
+
+/* What a scope remembers, by keys of their own. */
+typedef enum {
+  KNOWN_DIM,     /* the Dim's id */
+  KNOWN_ADDRESS, /* data variable id << 32 | id of the Dim in bytes */
+  KNOWN_MASK,    /* lanes << 32 | id of the count */
+  KNOWN_KINDS,
+} Known;
+
 typedef struct {
   LLVMValueRef anchor; /* what opened the scope; NULL for the function itself */
-  Map dims;            /* Dim* -> value computed in this scope */
-  Map addrs;           /* data variable id << 32 | Dim id (bytes) -> pointer */
-  Map masks;           /* lanes << 32 | Dim id -> mask */
+  bool keeps;          /* a branch with loops: what these need is computed inside */
+  Map known[KNOWN_KINDS];
+  VEC(Near) near;
   /* loops: */
   const Var *var;
   const Dim *min;

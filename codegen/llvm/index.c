@@ -3,7 +3,8 @@
  * A Dim is split by level: the terms whose variables all lie further out are computed there (in
  * front of the loop or branch, see cg.h), the rest here. Products with a loop variable that
  * addressing modes can't do (factor other than 1, 2, 4, 8 bytes) become derived induction
- * variables, kept by addition. This takes the place of LICM, CSE and strength reduction.
+ * variables, kept by addition. Addresses that are a small multiple of a symbolic pitch apart share
+ * a pointer. This takes the place of LICM, CSE and strength reduction.
  */
 #include "codegen/llvm/cg.h"
 
@@ -14,9 +15,8 @@ void fn_bind(Fn *fn, const Var *v, Binding b) {
   Binding *old = map_getp(&fn->vars, v);
   if (old && !old->def) {
     for (uint32_t i = old->level; i < fn->scopes.n; i++) {
-      map_init(&fn->scopes.at[i]->dims, fn->arena);
-      map_init(&fn->scopes.at[i]->addrs, fn->arena);
-      map_init(&fn->scopes.at[i]->masks, fn->arena);
+      for (uint32_t k = 0; k < KNOWN_KINDS; k++) map_init(&fn->scopes.at[i]->known[k], fn->arena);
+      fn->scopes.at[i]->near.n = 0;
     }
     fn->loads = NULL;
     if (dtype_is_int(v->dtype)) fn->kept = NULL; /* an index may hold it */
@@ -96,9 +96,7 @@ Binding *fn_lookup(Fn *fn, const Var *v) {
 Scope *fn_scope_push(Fn *fn, LLVMValueRef anchor) {
   Scope *s = ARENA_NEW(fn->arena, Scope);
   s->anchor = anchor;
-  map_init(&s->dims, fn->arena);
-  map_init(&s->addrs, fn->arena);
-  map_init(&s->masks, fn->arena);
+  for (uint32_t k = 0; k < KNOWN_KINDS; k++) map_init(&s->known[k], fn->arena);
   vec_push(fn->arena, &fn->scopes, s);
   fn->level = fn->scopes.n - 1;
   return s;
@@ -153,6 +151,22 @@ const Dim *dim_resolve(Fn *fn, const Dim *d) {
   return r;
 }
 
+/* Where what needs `level` is computed: there, or in the innermost of the branches with loops that
+ * follow it without a loop between. */
+static uint32_t home_level(const Fn *fn, uint32_t level) {
+  uint32_t home = level;
+  for (uint32_t i = level + 1; i <= fn->level && !fn->scopes.at[i]->header; i++)
+    if (fn->scopes.at[i]->keeps) home = i;
+  return home;
+}
+
+/* What the scopes from `level` to `home` remember. */
+static LLVMValueRef recall(const Fn *fn, Known kind, uint64_t key, uint32_t level, uint32_t home) {
+  LLVMValueRef v = NULL;
+  for (uint32_t i = level; i <= home && !v; i++) v = map_get(&fn->scopes.at[i]->known[kind], key);
+  return v;
+}
+
 static const Dim *term_dim(Fn *fn, const DimTerm *t) {
   return dim_monomial(fn->c, t->coef, t->atoms, t->n);
 }
@@ -190,7 +204,7 @@ static bool dim_level(Fn *fn, const Dim *d, uint32_t *level) {
 /* Whether the term's variables all live further out than this level. */
 static bool is_outer(Fn *fn, const DimTerm *t) {
   uint32_t level = 0;
-  return term_level(fn, t, &level) && level < fn->level;
+  return term_level(fn, t, &level) && home_level(fn, level) < fn->level;
 }
 
 /* Moves the builder to level `to`; returns the level it was at. */
@@ -244,26 +258,34 @@ static LLVMValueRef atom_value(Fn *fn, const DimAtom *a) {
   return NULL;
 }
 
-/* coef * variable of the loop at this level, as an induction variable of its own. */
-static LLVMValueRef derived_iv(Fn *fn, Scope *s, const Dim *coef) {
-  vec_each(DerivedIv, d, &s->derived) if (d->coef == coef) return d->phi;
+/* A value that is `start` at first and moves with the loop at this level, coef at a time. */
+static LLVMValueRef moving_value(Fn *fn, Scope *s, const Dim *coef, LLVMValueRef start) {
   uint32_t level = fn->level;
   go_to_level(fn, level - 1);
-  LLVMValueRef start = dim_emit(fn, dim_mul(fn->c, coef, s->min));
   LLVMValueRef step = dim_emit(fn, dim_scale(fn->c, coef, s->step));
   go_to_level(fn, level);
   LLVMBasicBlockRef here = LLVMGetInsertBlock(fn->b);
   LLVMPositionBuilderBefore(fn->b, LLVMGetFirstInstruction(s->header));
-  LLVMValueRef phi = LLVMBuildPhi(fn->b, fn->cg->i64, "");
+  LLVMValueRef phi = LLVMBuildPhi(fn->b, LLVMTypeOf(start), "");
   LLVMAddIncoming(phi, &start, &s->preheader, 1);
   if (level + 1 < fn->scopes.n)
     LLVMPositionBuilderBefore(fn->b, fn->scopes.at[level + 1]->anchor);
   else
     LLVMPositionBuilderAtEnd(fn->b, here);
   debug_again(fn);
-  DerivedIv d = {coef, phi, step};
+  DerivedIv d = {LLVMTypeOf(start) == fn->cg->ptr ? NULL : coef, phi, step};
   vec_push(fn->arena, &s->derived, d);
   return phi;
+}
+
+/* coef * variable of the loop at this level, as an induction variable of its own. */
+static LLVMValueRef derived_iv(Fn *fn, Scope *s, const Dim *coef) {
+  vec_each(DerivedIv, d, &s->derived) if (d->coef == coef) return d->phi;
+  uint32_t level = fn->level;
+  go_to_level(fn, level - 1);
+  LLVMValueRef start = dim_emit(fn, dim_mul(fn->c, coef, s->min));
+  go_to_level(fn, level);
+  return moving_value(fn, s, coef, start);
 }
 
 /* If the term is (product of outer things) * (variable of the loop at this level): that product. */
@@ -279,7 +301,7 @@ static const Dim *loop_coef(Fn *fn, const DimTerm *t) {
       continue;
     }
     uint32_t level = 0;
-    if (!atom_level(fn, a, &level) || level >= fn->level) return NULL;
+    if (!atom_level(fn, a, &level) || home_level(fn, level) >= fn->level) return NULL;
     coef = dim_mul(fn->c, coef, dim_monomial(fn->c, 1, &a, 1));
   }
   return found ? coef : NULL;
@@ -307,7 +329,7 @@ static LLVMValueRef term_value(Fn *fn, const DimTerm *t) {
   LLVMValueRef v = NULL;
   for (uint32_t i = 0; i < t->n; i++) {
     uint32_t level = 0;
-    if (atom_level(fn, t->atoms[i], &level) && level < fn->level) {
+    if (atom_level(fn, t->atoms[i], &level) && home_level(fn, level) < fn->level) {
       low = dim_mul(fn->c, low, dim_monomial(fn->c, 1, &t->atoms[i], 1));
     } else {
       LLVMValueRef x = atom_value(fn, t->atoms[i]);
@@ -362,17 +384,16 @@ static LLVMValueRef dim_emit(Fn *fn, const Dim *d) {
   uint32_t level = 0;
   bool fixed = dim_level(fn, d, &level);
   if (level > fn->level) bug("a value is needed before its variables exist");
-  if (fixed) {
-    LLVMValueRef v = map_getp(&fn->scopes.at[level]->dims, d);
-    if (v) return v;
-  }
-  uint32_t from = go_to_level(fn, level);
+  uint32_t home = home_level(fn, level);
+  LLVMValueRef v = fixed ? recall(fn, KNOWN_DIM, d->id, level, home) : NULL;
+  if (v) return v;
+  uint32_t from = go_to_level(fn, home);
   const Dim *low = outer_part(fn, d);
-  LLVMValueRef v = low->n ? dim_emit(fn, low) : NULL;
+  if (low->n) v = dim_emit(fn, low);
   v = add_inner_terms(fn, v, d);
   if (d->konst) v = LLVMBuildAdd(fn->b, v, cg_i64(fn->cg, d->konst), "");
   go_to_level(fn, from);
-  if (fixed) map_setp(&fn->scopes.at[level]->dims, d, v);
+  if (fixed) map_set(&fn->scopes.at[home]->known[KNOWN_DIM], d->id, v);
   return v;
 }
 
@@ -437,12 +458,13 @@ LLVMValueRef fn_lane_mask(Fn *fn, const Dim *count, uint32_t lanes) {
   uint32_t level = 0;
   uint64_t key = (uint64_t)lanes << 32 | count->id;
   bool fixed = dim_level(fn, count, &level);
-  LLVMValueRef m = fixed ? map_get(&fn->scopes.at[level]->masks, key) : NULL;
+  uint32_t home = home_level(fn, level);
+  LLVMValueRef m = fixed ? recall(fn, KNOWN_MASK, key, level, home) : NULL;
   if (!m) {
-    uint32_t from = go_to_level(fn, level);
+    uint32_t from = go_to_level(fn, home);
     m = build_mask(fn, dim_emit(fn, count), lanes);
     go_to_level(fn, from);
-    if (fixed) map_set(&fn->scopes.at[level]->masks, key, m);
+    if (fixed) map_set(&fn->scopes.at[home]->known[KNOWN_MASK], key, m);
   }
   if (fn->v->has_mask) return m;
   return LLVMBuildICmp(fn->b, LLVMIntSLT, m, LLVMConstNull(LLVMTypeOf(m)), "");
@@ -455,21 +477,58 @@ static LLVMValueRef move_address(Fn *fn, LLVMValueRef p, int64_t bytes) {
   return bytes ? LLVMBuildGEP2(fn->b, fn->cg->i8, p, &k, 1, "") : p;
 }
 
-/* data + off bytes without off's constant part. */
-static LLVMValueRef address_core(Fn *fn, const Var *data, Binding *base, const Dim *off) {
-  Cg *cg = fn->cg;
-  if (!off->n) return base->val;
-  uint32_t level = base->level;
-  bool fixed = dim_level(fn, off, &level);
-  uint64_t key = (uint64_t)data->id << 32 | off->id;
-  if (fixed) {
-    LLVMValueRef p = map_get(&fn->scopes.at[level]->addrs, key);
-    if (p) return p;
+static LLVMValueRef address_core(Fn *fn, const Var *data, Binding *base, const Dim *off);
+
+/* Makes n, an address in the loop at this level, a pointer of its own that is moved on: as a base
+ * and the loop's variable it takes the two registers of an addressing mode by itself. */
+static void keep_pointer(Fn *fn, Scope *s, Near *n, Binding *base) {
+  uint32_t level = fn->level;
+  if (!n->coef) return;
+  const Dim *low = outer_part(fn, n->off);
+  go_to_level(fn, level - 1);
+  LLVMValueRef start = move_address(fn, address_core(fn, n->data, base, low), low->konst);
+  LLVMValueRef first = dim_emit(fn, dim_mul(fn->c, n->coef, s->min));
+  start = LLVMBuildGEP2(fn->b, fn->cg->i8, start, &first, 1, "");
+  go_to_level(fn, level);
+  LLVMValueRef p = moving_value(fn, s, n->coef, start);
+  LLVMReplaceAllUsesWith(n->at, p);
+  map_set(&s->known[KNOWN_ADDRESS], (uint64_t)n->data->id << 32 | n->off->id, p);
+  n->at = p;
+  n->coef = NULL;
+}
+
+/* The address at data + off by way of another one of this level that is 1, 2, 4 or 8 times a pitch
+ * before it, where addressing modes can do that: sixteen rows of a symbolic pitch take six pointers
+ * and the pitch, and general registers are few. NULL: there is none. */
+static LLVMValueRef reach(Fn *fn, const Var *data, Binding *base, const Dim *off) {
+  Scope *s = fn->scopes.at[fn->level];
+  for (uint32_t i = 0; i < s->near.n; i++) {
+    Near *n = &s->near.at[i];
+    const Dim *far = n->data == data ? dim_sub(fn->c, off, n->off) : NULL;
+    bool fits = far && far->n && !far->konst;
+    for (uint32_t k = 0; fits && k < far->n; k++) fits = is_outer(fn, &far->terms[k]);
+    if (!fits) continue;
+    if (!n->pitch) n->pitch = far;
+    for (unsigned times = 1; times <= 8; times *= 2) {
+      if (dim_scale(fn->c, n->pitch, times) != far) continue;
+      keep_pointer(fn, s, n, base);
+      LLVMValueRef pitch = dim_emit(fn, n->pitch);
+      LLVMTypeRef unit = LLVMIntTypeInContext(fn->cg->lc, 8 * times);
+      return LLVMBuildGEP2(fn->b, unit, n->at, &pitch, 1, "");
+    }
   }
-  uint32_t from = go_to_level(fn, level);
+  return NULL;
+}
+
+/* data + off bytes, from its parts. *alone: the multiple of the loop's variable that it is, beside
+ * what is further out; or NULL. */
+static LLVMValueRef add_up(Fn *fn, const Var *data, Binding *base, const Dim *off,
+                           const Dim **alone) {
+  Cg *cg = fn->cg;
   const Dim *low = outer_part(fn, off);
+  bool is_based = home_level(fn, base->level) < fn->level;
   LLVMValueRef p = base->val;
-  if (base->level < level)
+  if (is_based)
     p = move_address(fn, address_core(fn, data, base, low), low->konst);
   else if (low->n || low->konst) {
     LLVMValueRef o = dim_emit(fn, low);
@@ -479,10 +538,11 @@ static LLVMValueRef address_core(Fn *fn, const Var *data, Binding *base, const D
    * them; the rest as a sum. */
   const Dim *coef, *rest = inner_part(fn, off, &coef);
   int64_t k;
-  if (coef->n || coef->konst) {
+  bool moves = coef->n || coef->konst;
+  if (moves) {
     LLVMValueRef o;
     LLVMTypeRef unit = cg->i8;
-    Scope *s = fn->scopes.at[level];
+    Scope *s = fn->scopes.at[fn->level];
     if (dim_is_const(coef, &k) && (k == 1 || k == 2 || k == 4 || k == 8)) {
       o = var_index(fn, s->var);
       unit = LLVMIntTypeInContext(cg->lc, 8 * (unsigned)k);
@@ -492,9 +552,30 @@ static LLVMValueRef address_core(Fn *fn, const Var *data, Binding *base, const D
     p = LLVMBuildGEP2(fn->b, unit, p, &o, 1, "");
   }
   LLVMValueRef o = add_terms(fn, NULL, rest);
-  if (o) p = LLVMBuildGEP2(fn->b, cg->i8, p, &o, 1, "");
+  *alone = moves && is_based && !o ? coef : NULL;
+  return o ? LLVMBuildGEP2(fn->b, cg->i8, p, &o, 1, "") : p;
+}
+
+/* data + off bytes without off's constant part. */
+static LLVMValueRef address_core(Fn *fn, const Var *data, Binding *base, const Dim *off) {
+  if (!off->n) return base->val;
+  uint32_t level = base->level;
+  bool fixed = dim_level(fn, off, &level), near = fixed && fn->v->has_mem_operands;
+  uint64_t key = (uint64_t)data->id << 32 | off->id;
+  uint32_t home = home_level(fn, level);
+  LLVMValueRef p = fixed ? recall(fn, KNOWN_ADDRESS, key, level, home) : NULL;
+  if (p) return p;
+  uint32_t from = go_to_level(fn, home);
+  Scope *s = fn->scopes.at[home];
+  const Dim *alone;
+  if (near) p = reach(fn, data, base, off);
+  if (!p) {
+    p = add_up(fn, data, base, off, &alone);
+    Near n = {data, off, alone, NULL, p};
+    if (near) vec_push(fn->arena, &s->near, n);
+  }
   go_to_level(fn, from);
-  if (fixed) map_set(&fn->scopes.at[level]->addrs, key, p);
+  if (fixed) map_set(&s->known[KNOWN_ADDRESS], key, p);
   return p;
 }
 

@@ -319,7 +319,8 @@ static void counted_loop(Fn *fn, const Stmt *s, const Dim *min, LLVMValueRef min
     LLVMAddIncoming(iv, &next, &latch, 1);
     for (uint32_t i = 0; i < sc->derived.n; i++) {
       DerivedIv *d = &sc->derived.at[i];
-      LLVMValueRef dn = LLVMBuildAdd(fn->b, d->phi, d->step, "");
+      LLVMValueRef dn = d->coef ? LLVMBuildAdd(fn->b, d->phi, d->step, "")
+                                : LLVMBuildGEP2(fn->b, cg->i8, d->phi, &d->step, 1, "");
       LLVMAddIncoming(d->phi, &dn, &latch, 1);
     }
     LLVMValueRef more = LLVMBuildICmp(fn->b, LLVMIntSLT, next, end_v, "");
@@ -459,6 +460,18 @@ static void while_loop(Fn *fn, const Stmt *s) {
   fn_merge(fn, exit, out.at, out.n, l->nlive);
 }
 
+static bool find_loop(const Stmt *s, void *ctx) {
+  bool *found = ctx;
+  *found |= (s->kind == STMT_FOR && s->loop.kind != FOR_UNROLL) || s->kind == STMT_WHILE;
+  return !*found;
+}
+
+static bool has_loop(const Stmt *s) {
+  bool found = false;
+  stmt_walk(s, find_loop, &found);
+  return found;
+}
+
 static void if_stmt(Fn *fn, const Expr *cond, const Stmt *yes, const Stmt *no) {
   LLVMValueRef c = condition(fn, cond);
   bool known;
@@ -485,7 +498,7 @@ static void if_stmt(Fn *fn, const Expr *cond, const Stmt *yes, const Stmt *no) {
     LLVMPositionBuilderAtEnd(fn->b, i ? else_ : then_);
     fn_cells_restore(fn, before, nlive);
     fn->dead = false;
-    fn_scope_push(fn, br);
+    fn_scope_push(fn, br)->keeps = has_loop(s);
     fn_stmt(fn, s);
     fn_scope_pop(fn);
     if (!fn->dead) jump_to_edges(fn, end, &out, nlive);

@@ -162,8 +162,23 @@ static Reading best_reading(const Kernel *kn, int64_t m) {
                                                                                : READ_PACKED;
 }
 
-static const Expr *either(Context *c, const Expr *a, const Expr *b) {
-  return a ? expr_binary(c, EXPR_OR, a, b) : b;
+/* When B is read in place, as is found out question by question. */
+typedef struct {
+  int64_t below;    /* in any case with fewer rows than that */
+  const Expr *when; /* or where this holds; NULL: never */
+} InPlace;
+
+/* Also with fewer than `below` of m rows (-1: unknown), where `sizes` holds. */
+static void place_also(const Kernel *kn, int64_t m, InPlace *p, int64_t below, const Expr *sizes) {
+  Context *c = kn->em->c;
+  if (expr_is_int(sizes, 0) || m >= below) return;
+  if (expr_is_int(sizes, 1)) {
+    if (p->below < below) p->below = below;
+    return;
+  }
+  const Expr *few = compare_to(c, EXPR_LT, kn->con->m.extent, below);
+  if (m < 0 && below < INT64_MAX) sizes = expr_binary(c, EXPR_AND, few, sizes);
+  p->when = p->when ? expr_binary(c, EXPR_OR, p->when, sizes) : sizes;
 }
 
 /* The same questions at run time: whether B is read in place. `m` rows, -1: unknown; NULL: all that
@@ -171,17 +186,27 @@ static const Expr *either(Context *c, const Expr *a, const Expr *b) {
 static const Expr *place_when(const Kernel *kn, int64_t m, bool sizes_known) {
   const Contraction *con = kn->con;
   Context *c = kn->em->c;
+  if (m >= 0 && sizes_known) return NULL;
+  int64_t elem = (int64_t)dtype_bytes(con->d);
   int64_t bytes = (int64_t)dtype_bytes(factor_load(con->b)->dtype);
-  const Expr *when = m < 0 ? compare_to(c, EXPR_LT, con->m.extent, PACK_ROWS) : NULL;
-  if (sizes_known) return when;
-  int64_t most = m >= 0 && m < PACK_ROWS_NEAR ? NEAR_BYTES : PACK_BYTES;
+  InPlace p = {0};
+  place_also(kn, m, &p, PACK_ROWS, expr_bool(c, true));
   const Expr *size = expr_simplify(c, expr_mul(c, con->ktotal, con->n.extent));
-  when = either(c, when, compare_to(c, EXPR_LE, size, most / (int64_t)dtype_bytes(con->d)));
-  const Dim *apart = m < 0 ? NULL : rows_apart(kn, m);
-  if (!apart) return when;
-  const Expr *place = expr_mul(c, dim_expr(c, apart, DT_I64), i64(c, bytes));
-  place = expr_simplify(c, expr_floormod(c, place, i64(c, COLLIDE_BYTES)));
-  return either(c, when, compare_to(c, EXPR_NE, place, 0));
+  place_also(kn, m, &p, PACK_ROWS_NEAR, compare_to(c, EXPR_LE, size, NEAR_BYTES / elem));
+  if (m < 0 || m >= PACK_ROWS_NEAR)
+    place_also(kn, m, &p, INT64_MAX, compare_to(c, EXPR_LE, size, PACK_BYTES / elem));
+  const Dim *apart = rows_apart(kn, m);
+  if (apart) {
+    const Expr *place = expr_mul(c, dim_expr(c, apart, DT_I64), i64(c, bytes));
+    place = expr_simplify(c, expr_floormod(c, place, i64(c, COLLIDE_BYTES)));
+    const Expr *good = compare_to(c, EXPR_NE, place, 0);
+    if (m < 0) /* in place a sum isn't taken in blocks */
+      good = expr_binary(c, EXPR_AND, good, compare_to(c, EXPR_LE, con->ktotal, K_BLOCK));
+    place_also(kn, m, &p, FEW_ROWS + 1, good);
+  }
+  if (m >= 0) return p.when;
+  const Expr *few = compare_to(c, EXPR_LT, con->m.extent, p.below);
+  return p.when ? expr_binary(c, EXPR_OR, few, p.when) : few;
 }
 
 /* The outer axis whose rows of B are neighbours where the sum strides over all of them (the heads

@@ -84,12 +84,11 @@ typedef struct {
   bool by_task; /* panels: one of a task's own, [k][the tiles' width], that its first tile fills */
 } PanelSource;
 
-/* Rows [start, start + count * height) in tiles of `height`; guard: only rows below m's extent
- * exist. */
+/* Rows [start, start + count * height) in tiles of `height`, the first `least` of which exist in
+ * any case, others where they are below m's extent. */
 typedef struct {
   const Expr *start, *count;
-  uint32_t height;
-  bool guard;
+  uint32_t height, least;
   bool border; /* a single tile, some of whose rows lack terms; elsewhere all have all */
 } RowSegment;
 
@@ -217,9 +216,8 @@ typedef struct {
 void gemm_rows(Kernel *kn, const RowPlan *plan, uint32_t nv, bool parallel, StmtVec *out);
 
 /* ---- contraction_rows.c ---- */
-/* All of it from one source of B. few: less code is better than tiles for every case, as there
- * aren't many rows. */
-void contraction_blocks(Kernel *kn, bool few, bool parallel, StmtVec *out);
+/* All of it from one source of B. whole: the sum is taken in one go, however long it is. */
+void contraction_blocks(Kernel *kn, bool whole, bool parallel, StmtVec *out);
 
 /* ---- pack_const.c ---- */
 /* Puts con's steps into the order that its operand was packed in at compile time, where the other

@@ -115,12 +115,12 @@ static uint32_t split_rows(Kernel *kn, int64_t m, int64_t start, int64_t count, 
   while (head < count && start + head * height < lo) head++;
   while (tail < count - head && start + (count - tail) * height > hi) tail++;
   for (int64_t t = 0; t < head; t++)
-    out[n++] = (RowSegment){i64(c, start + t * height), i64(c, 1), height, false, true};
+    out[n++] = (RowSegment){i64(c, start + t * height), i64(c, 1), height, height, true};
   int64_t inside = count - head - tail;
   if (inside)
-    out[n++] = (RowSegment){i64(c, start + head * height), i64(c, inside), height, false, false};
+    out[n++] = (RowSegment){i64(c, start + head * height), i64(c, inside), height, height, false};
   for (int64_t t = count - tail; t < count; t++)
-    out[n++] = (RowSegment){i64(c, start + t * height), i64(c, 1), height, false, true};
+    out[n++] = (RowSegment){i64(c, start + t * height), i64(c, 1), height, height, true};
   return n;
 }
 
@@ -148,7 +148,7 @@ static void whole_columns(Kernel *kn, bool parallel, StmtVec *out) {
   Context *c = kn->em->c;
   int64_t n = 0, lanes = kn->con->lanes;
   expr_const_int(c, kn->con->n.extent, &n);
-  RowPlan plan = {.main = {i64(c, 0), i64(c, 1), 1, false, false}};
+  RowPlan plan = {.main = {i64(c, 0), i64(c, 1), 1, 1, false}};
   gemm_rows(kn, &plan, (uint32_t)((n + lanes - 1) / lanes), parallel, out);
 }
 
@@ -172,58 +172,49 @@ static void static_rows(Kernel *kn, int64_t m, bool parallel, StmtVec *out) {
   }
 }
 
-static void symbolic_rows(Kernel *kn, bool few, bool parallel, StmtVec *out) {
+/* How many heights of tiles for what is left are one: where rows are many, few of them are left. */
+static uint32_t next_height(const Kernel *kn, uint32_t h) {
+  if (h <= 2) return 0;
+  if (kn->many_rows) return h > 5 ? h - 3 : h - 2;
+  return kn->con->windows || h > EXACT_ROWS + 1 ? h - 2 : h - 1;
+}
+
+static void symbolic_rows(Kernel *kn, bool parallel, StmtVec *out) {
   Context *c = kn->em->c;
   const Expr *m = kn->con->m.extent;
   Span sp = kn->con->st->span;
   const Windows *w = kn->con->windows;
   uint32_t max = w ? w->height : tile_rows(kn->con, kn->em->s->v, tall_vectors(kn));
-  int64_t cost, n;
+  int64_t cost;
   StmtVec many = {0};
-  uint32_t low_rows = max > 8 ? 4 : 2;
-  if (few && max > EXACT_ROWS) max = EXACT_ROWS;
-  if (few && !expr_const_int(c, kn->con->n.extent, &n)) {
-    /* every tile guarded: less code, and rarely more than one */
-    StmtVec low = {0}, high = {0};
-    RowPlan small = {
-        .main = {i64(c, 0), expr_min(c, m, i64(c, 1)), low_rows, true, false}}; /* m: 0? */
-    RowPlan tall = {.main = {i64(c, 0), expr_ceildiv(c, m, max), max, true, false}};
-    gemm_rows(kn, &small, tile_vectors(kn, &small.main, 1, &cost), parallel, &low);
-    gemm_rows(kn, &tall, tile_vectors(kn, &tall.main, 1, &cost), parallel, &high);
-    vec_push(kn->em->tmp, &many,
-             stmt_if(kn->em->a, sp, compare_to(c, EXPR_LE, m, low_rows), seq_of(kn->em->a, &low),
-                     seq_of(kn->em->a, &high)));
-  } else {
-    const Expr *full = expr_simplify(c, expr_floordiv(c, m, i64(c, max)));
-    const Expr *done = expr_simplify(c, expr_mul(c, full, i64(c, max)));
-    RowPlan plan = {.main = {i64(c, 0), full, max, false, false}};
-    plan.left = expr_simplify(c, expr_sub(c, m, done));
-    for (uint32_t h = max - 1, lower; h > 0; h = lower) {
-      lower = h <= 2 ? 0 : w || h > EXACT_ROWS + 1 ? h - 2 : h - 1;
-      if (plan.nrest == MAX_REST) bug("more heights of tiles than a plan holds");
-      plan.rest[plan.nrest++] = (RowSegment){done, i64(c, 1), h, lower + 1 < h, false};
-    }
-    uint32_t nv = w ? w->nv : tile_vectors(kn, &plan.main, 1, &cost);
-    gemm_rows(kn, &plan, nv, parallel, &many);
+  const Expr *full = expr_simplify(c, expr_floordiv(c, m, i64(c, max)));
+  const Expr *done = expr_simplify(c, expr_mul(c, full, i64(c, max)));
+  RowPlan plan = {.main = {i64(c, 0), full, max, max, false}};
+  plan.left = expr_simplify(c, expr_sub(c, m, done));
+  for (uint32_t h = max - 1, lower; h > 0; h = lower) {
+    lower = next_height(kn, h);
+    if (plan.nrest == MAX_REST) bug("more heights of tiles than a plan holds");
+    plan.rest[plan.nrest++] = (RowSegment){done, i64(c, 1), h, lower + 1, false};
   }
+  gemm_rows(kn, &plan, w ? w->nv : tile_vectors(kn, &plan.main, 1, &cost), parallel, &many);
   if (kn->many_rows || w) {
     for (uint32_t i = 0; i < many.n; i++) vec_push(kn->em->tmp, out, many.at[i]);
     return;
   }
   /* one row: more columns at a time */
   StmtVec one = {0};
-  RowPlan row = {.main = {i64(c, 0), i64(c, 1), 1, false, false}};
+  RowPlan row = {.main = {i64(c, 0), i64(c, 1), 1, 1, false}};
   gemm_rows(kn, &row, tile_vectors(kn, &row.main, 1, &cost), parallel, &one);
   Stmt *rows = stmt_if(kn->em->a, sp, compare_to(c, EXPR_EQ, m, 1), seq_of(kn->em->a, &one),
                        seq_of(kn->em->a, &many));
   vec_push(kn->em->tmp, out, rows);
 }
 
-static void plan_rows(Kernel *kn, bool few, bool parallel, StmtVec *out) {
+static void plan_rows(Kernel *kn, bool parallel, StmtVec *out) {
   const Contraction *con = kn->con;
   int64_t m = 1;
   if (con->m.var && !expr_const_int(kn->em->c, con->m.extent, &m)) {
-    symbolic_rows(kn, few, parallel, out);
+    symbolic_rows(kn, parallel, out);
     return;
   }
   if (con->edges)
@@ -233,29 +224,29 @@ static void plan_rows(Kernel *kn, bool few, bool parallel, StmtVec *out) {
 }
 
 /* The rows, in the loop that runs inside of the one over blocks of K, if there is one. */
-static void plan_beside(Kernel *kn, bool few, bool parallel, StmtVec *out) {
+static void plan_beside(Kernel *kn, bool parallel, StmtVec *out) {
   const Axis *in = &kn->beside;
   StmtVec body = {0};
   if (!in->var) {
-    plan_rows(kn, few, parallel, out);
+    plan_rows(kn, parallel, out);
     return;
   }
-  plan_rows(kn, few, parallel, &body);
+  plan_rows(kn, parallel, &body);
   if (!body.n) return;
   Stmt *rows = seq_of(kn->em->a, &body);
   rows = loop_of(kn->em->lc, kn->con->st->span, in->var, in->extent, FOR_SERIAL, rows);
   if (rows) vec_push(kn->em->tmp, out, rows);
 }
 
-void contraction_blocks(Kernel *kn, bool few, bool parallel, StmtVec *out) {
+void contraction_blocks(Kernel *kn, bool whole, bool parallel, StmtVec *out) {
   const Contraction *con = kn->con;
   Context *c = kn->em->c;
   int64_t k;
   bool known = expr_const_int(c, con->ktotal, &k);
   kn->kb = NULL;
   int64_t block = kn->beside.var ? SHORT_BLOCK : K_BLOCK;
-  if (con->nk != 1 || !con->a || (known && k <= block) || few || kn->turned || con->nbounds) {
-    plan_beside(kn, few, parallel, out);
+  if (con->nk != 1 || !con->a || (known && k <= block) || whole || kn->turned || con->nbounds) {
+    plan_beside(kn, parallel, out);
     return;
   }
   const Expr *count;
@@ -276,7 +267,7 @@ void contraction_blocks(Kernel *kn, bool few, bool parallel, StmtVec *out) {
     kn->k_end = expr_min(c, kn->k_end, con->k_seen ? con->k_seen : con->ktotal);
   kn->last_kb = expr_binary(c, EXPR_EQ, kn->kb->expr, expr_sub(c, count, i64(c, 1)));
   StmtVec body = {0};
-  plan_beside(kn, few, parallel, &body);
+  plan_beside(kn, parallel, &body);
   Stmt *loop = stmt_for(kn->em->a, con->st->span, kn->kb, i64(c, 0), count, FOR_SERIAL,
                         seq_of(kn->em->a, &body));
   vec_push(kn->em->tmp, out, loop);

@@ -140,7 +140,7 @@ static Lanes row_lanes(const Tile *t, uint32_t group) {
   Context *c = t->kn->em->c;
   uint32_t first = group * con->lanes, left = t->height - first;
   Lanes ln = {con->m.var, simp_add(c, t->row, i64(c, first)), con->lanes, NULL};
-  if (t->guard) {
+  if (is_guarded(t)) {
     const Expr *end = expr_min(c, simp_add(c, t->row, i64(c, t->height)), con->m.extent);
     ln.mask = lane_mask(c, ln.base, end, con->lanes);
   } else if (left < con->lanes) {
@@ -195,7 +195,7 @@ static bool is_turned(const Tile *t) {
   uint32_t lanes = kn->con->lanes;
   if (!kn->turned || kn->kb || lanes > 16 || (lanes & (lanes - 1)) || t->height * 4 < lanes)
     return false;
-  return kn->em->use_mask || (!t->guard && t->height % lanes == 0);
+  return kn->em->use_mask || (!is_guarded(t) && t->height % lanes == 0);
 }
 
 static Stmt *results(Tile *t) {

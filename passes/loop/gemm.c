@@ -86,10 +86,10 @@ static Stmt *sweep_along(const Sweep *sw, const Tile *t) {
     Tile at = columns_tile(kn, cols);
     at.row = t->row;
     at.height = t->height;
-    at.guard = t->guard;
+    at.least = t->least;
     at.first = t->first;
     Stmt *s = sweep_part(&at, cols, v, v->expr, cols->count);
-    if (s && !at.guard) {
+    if (s && !is_guarded(&at)) {
       const Expr *inside = borders_rows(kn->em, kn->con, at.row, at.height);
       s = stmt_if(kn->em->a, kn->con->st->span, inside, sweep_inside(&at, cols), s);
     }
@@ -108,7 +108,7 @@ static Stmt *sweep_tiles(const Sweep *sw, const RowSegment *seg, const Expr *til
   const Expr *row = expr_mul(c, expr_add(c, tile0, v->expr), i64(c, seg->height));
   t.row = expr_simplify(c, expr_add(c, seg->start, row));
   t.height = seg->height;
-  t.guard = seg->guard;
+  t.least = seg->least;
   t.first = -1;
   t.fills = fills;
   if (seg->border) expr_const_int(c, seg->start, &t.first);

@@ -42,10 +42,11 @@ Lanes tile_lanes(const Tile *t, const Expr *j, bool whole) {
   return ln;
 }
 
-static const Expr *tile_row(const Tile *t, const Expr *i) {
+/* Row i, or the last one that is there. */
+static const Expr *tile_row(const Tile *t, const Expr *i, bool exists) {
   Context *c = t->kn->em->c;
   const Expr *row = simp_add(c, t->row, i);
-  if (!t->guard) return row;
+  if (exists) return row;
   return expr_min(c, row, expr_simplify(c, expr_sub(c, t->kn->con->m.extent, i64(c, 1))));
 }
 
@@ -76,22 +77,49 @@ Stmt *each_vector(Tile *t, VectorFn fn, void *ctx) {
   return seq_of(em->a, &out);
 }
 
-Stmt *each_row(Tile *t, VectorFn fn, bool skip) {
+/* A statement for row i (an expression) of the tile; exists: in any case. */
+typedef Stmt *(*RowFn)(Tile *t, const Expr *i, bool exists, void *ctx);
+
+/* fn for rows [from, to): a loop over those that exist in any case, one over the others. */
+static Stmt *rows_loop(Tile *t, uint32_t from, uint32_t to, RowFn fn, void *ctx) {
+  Emit *em = t->kn->em;
+  StmtVec out = {0};
+  bool apart = !t->rolled || !is_guarded(t); /* else it is one loop, not to have its code twice */
+  uint32_t mid = !apart || t->least < from ? from : t->least < to ? t->least : to;
+  uint32_t at[3] = {from, mid, to};
+  for (int p = 0; p < 2; p++) {
+    uint32_t n = at[p + 1] - at[p];
+    if (!n) continue;
+    Var *i = loop_var(em->c, "i");
+    const Expr *row = simp_add(em->c, i->expr, i64(em->c, at[p]));
+    vec_push(em->tmp, &out, tile_loop(t, i, n, fn(t, row, p == 0, ctx)));
+  }
+  return seq_of(em->a, &out);
+}
+
+/* What is done for all vectors of a row. */
+typedef struct {
+  VectorFn fn;
+  bool skip; /* unless the row doesn't exist */
+} EachRow;
+
+static Stmt *row_vectors(Tile *t, const Expr *i, bool exists, void *ctx) {
+  const EachRow *each = ctx;
   Emit *em = t->kn->em;
   Context *c = em->c;
   const Contraction *con = t->kn->con;
-  Var *i = loop_var(c, "i");
-  const Expr *row = NULL;
-  if (con->m.var) {
-    row = tile_row(t, i->expr);
-    if (skip && t->guard) row = simp_add(c, t->row, i->expr);
-    emit_bind(em, con->m.var, row);
-  }
-  RowCtx rc = {i->expr, NULL};
-  Stmt *body = each_vector(t, fn, &rc);
-  if (skip && t->guard && row)
-    body = stmt_if(em->a, con->st->span, expr_binary(c, EXPR_LT, row, con->m.extent), body, NULL);
-  return tile_loop(t, i, t->height, body);
+  bool skip = each->skip && !exists && con->m.var;
+  const Expr *row = tile_row(t, i, exists || skip);
+  if (con->m.var) emit_bind(em, con->m.var, row);
+  RowCtx rc = {i, NULL};
+  Stmt *body = each_vector(t, each->fn, &rc);
+  if (!skip) return body;
+  return stmt_if(em->a, con->st->span, expr_binary(c, EXPR_LT, row, con->m.extent), body, NULL);
+}
+
+Stmt *each_row(Tile *t, VectorFn fn, bool skip) {
+  EachRow each = {fn, skip};
+  return rows_loop(t, 0, t->height, row_vectors, &each);
 }
 
 /* The k that is bound, as one number. */
@@ -231,21 +259,15 @@ static Stmt *multiply(Tile *t, const Expr *j, bool whole, void *ctx) {
   return stmt_store(t->kn->em->a, t->kn->con->st->span, t->acc, at, v);
 }
 
-/* Row i of those of the tile that have a term in this step. */
-static const Expr *row_with_term(const Tile *t, const Var *i) {
-  return simp_add(t->kn->em->c, i->expr, i64(t->kn->em->c, t->from));
-}
-
-static void bind_row(const Tile *t, const Expr *i) {
+static void bind_row(const Tile *t, const Expr *i, bool exists) {
   const Contraction *con = t->kn->con;
-  if (con->m.var) emit_bind(t->kn->em, con->m.var, tile_row(t, i));
+  if (con->m.var) emit_bind(t->kn->em, con->m.var, tile_row(t, i, exists));
 }
 
-/* A's element of row i in all lanes of va[at]. */
-static Stmt *load_a(Tile *t, const Expr *i, const Expr *at) {
+/* A's element of the row that m is bound to in all lanes of va[at]. */
+static Stmt *load_a(Tile *t, const Expr *at) {
   Emit *em = t->kn->em;
   const Contraction *con = t->kn->con;
-  bind_row(t, i);
   const Expr *a = emit_prepare(em, con->a);
   return stmt_store(em->a, con->st->span, t->va, &at, expr_broadcast(em->c, a, con->lanes));
 }
@@ -256,9 +278,31 @@ static Stmt *multiply_column(Tile *t, const Expr *j, bool whole, void *ctx) {
   Emit *em = t->kn->em;
   Var *i = loop_var(em->c, "i");
   StmtVec out = {0};
-  RowCtx rc = {row_with_term(t, i), i->expr};
+  RowCtx rc = {simp_add(em->c, i->expr, i64(em->c, t->from)), i->expr};
   vec_push(em->tmp, &out, load_b(t, j, whole, NULL));
   vec_push(em->tmp, &out, unrolled(em, i, t->to - t->from, multiply(t, j, whole, &rc)));
+  return seq_of(em->a, &out);
+}
+
+/* Its element of A stays in a register. */
+static Stmt *keep_a(Tile *t, const Expr *i, bool exists, void *ctx) {
+  (void)ctx;
+  Context *c = t->kn->em->c;
+  bind_row(t, i, exists);
+  return load_a(t, simp_sub(c, i, i64(c, t->from)));
+}
+
+/* Row i of A against B's vectors, which are in registers unless they are the row's own. */
+static Stmt *multiply_row(Tile *t, const Expr *i, bool exists, void *ctx) {
+  (void)ctx;
+  Emit *em = t->kn->em;
+  const Contraction *con = t->kn->con;
+  StmtVec out = {0};
+  RowCtx rc = {i, con->a_columns ? NULL : i64(em->c, 0)};
+  bind_row(t, i, exists);
+  if (con->a && !con->a_columns && !con->b_rows) vec_push(em->tmp, &out, load_a(t, rc.a));
+  if (con->b_rows) vec_push(em->tmp, &out, each_vector(t, load_b, NULL));
+  vec_push(em->tmp, &out, each_vector(t, multiply, &rc));
   return seq_of(em->a, &out);
 }
 
@@ -268,31 +312,24 @@ static Stmt *k_step(Tile *t) {
   Emit *em = kn->em;
   Context *c = em->c;
   const Contraction *con = kn->con;
-  StmtVec out = {0}, row = {0};
+  StmtVec out = {0};
   /* Neighbouring windows share elements: kept from one step to the next they would all be spilled,
    * a load from the first level of cache costs nothing. */
   if (con->nk > 1 && !con->b_rows && !con->edges)
     vec_push(em->tmp, &out,
              stmt_eval(em->a, con->st->span, expr_call(c, INTRIN_fence, DT_UNKNOWN, NULL, 0)));
-  Var *i = loop_var(c, "i");
   if (wide_tile(t)) {
-    Stmt *load = load_a(t, row_with_term(t, i), i->expr);
-    vec_push(em->tmp, &out, unrolled(em, i, t->to - t->from, load));
+    vec_push(em->tmp, &out, rows_loop(t, t->from, t->to, keep_a, NULL));
     vec_push(em->tmp, &out, each_vector(t, multiply_column, NULL));
     return seq_of(em->a, &out);
   }
-  RowCtx rc = {row_with_term(t, i), con->a_columns ? NULL : i64(c, 0)};
   for (uint32_t j = 0; con->edges && j < t->nv; j++) {
     const Expr *at = i64(c, j);
     vec_push(em->tmp, &out, stmt_store(em->a, con->st->span, t->vb, &at, b_within(t, j)));
   }
   if (!con->b_rows && !con->edges) vec_push(em->tmp, &out, each_vector(t, load_b, NULL));
-  bind_row(t, rc.i);
-  if (con->a && !con->a_columns)
-    vec_push(em->tmp, con->b_rows ? &out : &row, load_a(t, rc.i, rc.a));
-  if (con->b_rows) vec_push(em->tmp, &row, each_vector(t, load_b, NULL));
-  vec_push(em->tmp, &row, each_vector(t, multiply, &rc));
-  vec_push(em->tmp, &out, unrolled(em, i, t->to - t->from, seq_of(em->a, &row)));
+  if (con->a && con->b_rows && !con->a_columns) vec_push(em->tmp, &out, load_a(t, i64(c, 0)));
+  vec_push(em->tmp, &out, rows_loop(t, t->from, t->to, multiply_row, NULL));
   return seq_of(em->a, &out);
 }
 
@@ -496,8 +533,8 @@ Stmt *emit_tile(Tile *t) {
   t->from = 0;
   t->to = t->height;
   bind_bounds(t, &out);
-  WindowTile part = {t->row,    t->col,         t->first,          t->height, t->nv,
-                     t->vector, t->rows_inside, t->columns_inside, t->guard};
+  WindowTile part = {t->row,    t->col,         t->first,          t->height,    t->nv,
+                     t->vector, t->rows_inside, t->columns_inside, is_guarded(t)};
   Stmt *loops = !con->windows            ? k_loops(t, 0)
                 : con->windows->is_sized ? windows_steps(em, con, t->acc, &part)
                                          : borders_steps(em, con, t->acc, &part);

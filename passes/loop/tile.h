@@ -16,8 +16,8 @@ typedef struct {
   int64_t k[MAX_AXES]; /* steps of the axes of k, where columns have edges */
   int64_t first;       /* the first row's number, of a tile at the border; else -1 */
   const Expr *k_first[MAX_BOUNDS], *k_count[MAX_BOUNDS]; /* steps where a row around bounds them */
-  bool fills; /* reads B in place and copies what it reads into the panel of the task */
-  bool guard;
+  bool fills;     /* reads B in place and copies what it reads into the panel of the task */
+  uint32_t least; /* so many rows exist in any case */
   bool rows_inside, columns_inside; /* of windows: all that they read exist */
   bool masked;                      /* columns at or after n's extent are off */
   uint32_t full;                    /* vectors below this index are whole even if masked */
@@ -32,6 +32,10 @@ typedef struct {
 
 static inline const Expr *simp_add(Context *c, const Expr *a, const Expr *b) {
   return expr_simplify(c, expr_add(c, a, b));
+}
+
+static inline bool is_guarded(const Tile *t) {
+  return t->least < t->height;
 }
 
 static inline const Expr *simp_sub(Context *c, const Expr *a, const Expr *b) {
