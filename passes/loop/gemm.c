@@ -7,6 +7,7 @@
 #include "passes/loop/tile.h"
 
 #define BLOCK_ROWS 96
+#define GROUP_PANELS 8      /* fewer aren't cut in groups */
 #define MANY_TASKS 64       /* so many share work evenly among a few threads */
 #define TASK_WORK (1 << 18) /* multiply-adds; with fewer a thread doesn't pay */
 
@@ -122,6 +123,10 @@ static Stmt *sweep_rest(const Sweep *sw, const Expr *before) {
   const RowPlan *plan = sw->plan;
   Kernel *kn = sw->kn;
   Context *c = kn->em->c;
+  int64_t n;
+  Sweep alone = *sw; /* a tile that may be the only one, of a B that is rather near than large */
+  alone.first = NULL;
+  if (plan->left && !kn->src.panels && !expr_const_int(c, kn->con->n.extent, &n)) sw = &alone;
   Span sp = kn->con->st->span;
   const Expr *none = i64(c, 0);
   Stmt *chain = NULL;
@@ -165,7 +170,7 @@ static void task_place(Context *c, const Expr *task, const Expr *nblocks, const 
     return;
   }
   expr_const_int(c, count, &np);
-  int64_t groups = np % 4 == 0 && np >= 32 ? 4 : np % 2 == 0 && np >= 8 ? 2 : 1;
+  int64_t groups = np % 4 == 0 && np >= 32 ? 4 : np % 2 == 0 && np >= GROUP_PANELS ? 2 : 1;
   const Expr *width = groups > 1 ? i64(c, np / groups) : count, *group = i64(c, 0);
   if (groups > 1) {
     const Expr *size = expr_mul(c, nblocks, width);
@@ -222,6 +227,8 @@ static void sweep_columns(Sweep *sw, const Columns *cols, StmtVec *out) {
   const Expr *be = block, *pe = panel;
   if (block->kind != EXPR_VAR && block->kind != EXPR_INT) be = (bv = loop_var(c, "block"))->expr;
   if (panel->kind != EXPR_VAR && panel->kind != EXPR_INT) pe = (pv = loop_var(c, "panel"))->expr;
+  /* loops in each other, where dividing a task's number would take longer than a small tile */
+  bool nested = bv && pv && !sw->parallel && (!np_known || (np < GROUP_PANELS && !nt_known));
   const Expr *tile0 = expr_mul(c, be, i64(c, tb)), *tiles = i64(c, tb);
   if (!nt_known || nt % tb) tiles = expr_min(c, tiles, expr_sub(c, seg->count, tile0));
   const Expr *col = expr_mul(c, pe, i64(c, (int64_t)nv * kn->con->lanes));
@@ -274,6 +281,12 @@ static void sweep_columns(Sweep *sw, const Columns *cols, StmtVec *out) {
   for (uint32_t i = kn->rows_inside ? con->nrows : 0; s && i-- > 0;)
     s = loop_of(lc, sp, rows[i], con->rows[i].extent, FOR_SERIAL, s);
   if (!s) return;
+  if (nested) {
+    s = loop_of(lc, sp, pv, count, FOR_SERIAL, s);
+    if (s) s = loop_of(lc, sp, bv, nblocks, FOR_SERIAL, s);
+    if (s) vec_push(em->tmp, out, s);
+    return;
+  }
   StmtVec bound = {0};
   if (bv) vec_push(em->tmp, &bound, stmt_let(em->a, sp, bv, block));
   if (pv) vec_push(em->tmp, &bound, stmt_let(em->a, sp, pv, panel));

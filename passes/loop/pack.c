@@ -1,8 +1,9 @@
 /* Panels of B, copied at run time.
  *
  * The layout is [panel][k][width]: what a tile needs for one step of k stands together, panels are
- * as wide for every instruction set, the last one is filled up with zeros. Where k is contiguous in
- * B (a transposed operand), square tiles are turned in registers (transpose.c).
+ * as wide for every instruction set, the last one is filled up. Where k is contiguous in B (a
+ * transposed operand), square tiles are turned in registers (transpose.c); those at B's last
+ * columns have the last one again in the place of what is beyond it.
  */
 #include "passes/loop/contraction.h"
 
@@ -103,9 +104,18 @@ static void prefetch_tile(Copy *x, const Expr *col, const Expr *k, StmtVec *out)
   }
 }
 
-/* The same for whole tiles of a transposed operand: `tiles` of them along the innermost k. */
-static void turn_panels(Copy x, const Expr *first, const Expr *count, const Expr *tiles,
-                        StmtVec *out) {
+/* The number of column r after col, or of the last one where that is none. */
+static const Expr *turned_column(const Copy *x, const Expr *col, uint32_t r, bool ends) {
+  Context *c = x->em->c;
+  col = expr_add(c, col, i64(c, r));
+  if (ends) col = expr_min(c, col, expr_sub(c, x->con->n.extent, i64(c, 1)));
+  return expr_simplify(c, col);
+}
+
+/* The same for whole tiles of a transposed operand: `tiles` of them along the innermost k, for the
+ * first `vectors` of a panel; ends: B ends in the last of these. */
+static void turn_panels(Copy x, const Expr *first, const Expr *count, const Expr *vectors,
+                        bool ends, const Expr *tiles, StmtVec *out) {
   Emit *em = x.em;
   const Contraction *con = x.con;
   Context *c = em->c;
@@ -119,13 +129,13 @@ static void turn_panels(Copy x, const Expr *first, const Expr *count, const Expr
   bind_k(&x, axis->expr);
   Lanes along = {axis, k0, x.lanes, NULL};
   for (uint32_t r = 0; r < x.lanes; r++) {
-    emit_bind(em, con->n.var, expr_simplify(c, expr_add(c, col, i64(c, r))));
+    emit_bind(em, con->n.var, turned_column(&x, col, r, ends));
     const Expr *value = emit_value(em, &along, emit_prepare(em, x.load));
     Var *v = var_create(c, "row", value->dtype);
     vec_push(em->tmp, &body, stmt_let(em->a, sp, v, value));
     rows[r] = v->expr;
   }
-  prefetch_tile(&x, expr_add(c, col, i64(c, x.width)), k0, &body);
+  if (!ends) prefetch_tile(&x, expr_add(c, col, i64(c, x.width)), k0, &body);
   bind_k(&x, axis->expr);
   transpose_rows(em, sp, rows, x.lanes, &body);
   emit_bind(em, con->n.var, con->n.var->expr);
@@ -134,7 +144,25 @@ static void turn_panels(Copy x, const Expr *first, const Expr *count, const Expr
     vec_push(em->tmp, &body, store_panel(&x, k, lane, rows[r]));
   }
   Stmt *s = loop_of(em->lc, sp, kv, tiles, FOR_SERIAL, seq_of(em->a, &body));
-  if (s) s = loop_of(em->lc, sp, j, i64(c, x.width / x.lanes), FOR_SERIAL, s);
+  if (s) s = loop_of(em->lc, sp, j, vectors, FOR_SERIAL, s);
+  copy_end(&x, count, s, out);
+}
+
+/* Zeros in the vectors of those panels from `vectors` on, in the first `steps` of the innermost k.
+ */
+static void clear_panels(Copy x, const Expr *first, const Expr *count, const Expr *vectors,
+                         const Expr *steps, StmtVec *out) {
+  Emit *em = x.em;
+  Context *c = em->c;
+  Span sp = x.con->st->span;
+  copy_begin(&x, first);
+  Var *j = loop_var(c, "j"), *kv = x.vars[x.con->nk - 1];
+  const Expr *lane = expr_mul(c, expr_add(c, vectors, j->expr), i64(c, x.lanes));
+  const Expr *zero = expr_broadcast(c, expr_lit(c, x.load->dtype, 0), x.lanes);
+  Stmt *s = store_panel(&x, bind_k(&x, kv->expr), lane, zero);
+  const Expr *left = expr_simplify(c, expr_sub(c, i64(c, x.width / x.lanes), vectors));
+  s = loop_of(em->lc, sp, kv, steps, FOR_SERIAL, s);
+  if (s) s = loop_of(em->lc, sp, j, left, FOR_SERIAL, s);
   copy_end(&x, count, s, out);
 }
 
@@ -162,18 +190,21 @@ Buffer *pack_panels(Emit *em, const Contraction *con, uint32_t width, StmtVec *o
   const Expr *whole = expr_simplify(c, expr_floordiv(c, con->n.extent, i64(c, width)));
   Copy x = {.em = em, .con = con, .panels = panels, .width = width};
   const Expr *none = i64(c, 0), *turned = none;
-  if (is_turned(em, con)) {
-    const Expr *lanes = i64(c, variant_lanes(em->s->v, load->dtype));
-    const Expr *tiles = expr_simplify(c, expr_floordiv(c, con->k[con->nk - 1].extent, lanes));
-    turn_panels(x, none, whole, tiles, out);
-    turned = expr_simplify(c, expr_mul(c, tiles, lanes));
-  }
-  copy_panels(x, none, whole, turned, false, out);
   int64_t n;
   bool known = expr_const_int(c, con->n.extent, &n);
-  if (!known || n % width) {
-    const Expr *rest = known ? i64(c, 1) : expr_simplify(c, expr_sub(c, npanels, whole));
-    copy_panels(x, whole, rest, none, true, out);
+  const Expr *rest = known ? i64(c, n % width != 0) : expr_simplify(c, expr_sub(c, npanels, whole));
+  if (is_turned(em, con)) {
+    uint32_t lanes = variant_lanes(em->s->v, load->dtype);
+    const Expr *last = con->k[con->nk - 1].extent;
+    const Expr *tiles = expr_simplify(c, expr_floordiv(c, last, i64(c, lanes)));
+    turn_panels(x, none, whole, i64(c, width / lanes), false, tiles, out);
+    turned = expr_simplify(c, expr_mul(c, tiles, i64(c, lanes)));
+    const Expr *columns = expr_simplify(c, expr_floormod(c, con->n.extent, i64(c, width)));
+    const Expr *vectors = expr_ceildiv(c, columns, lanes);
+    turn_panels(x, whole, rest, vectors, true, tiles, out);
+    clear_panels(x, whole, rest, vectors, turned, out);
   }
+  copy_panels(x, none, whole, turned, false, out);
+  copy_panels(x, whole, rest, turned, true, out);
   return panels;
 }
