@@ -73,6 +73,22 @@ const Attr *attr_int(Arena *a, int64_t v) {
   return r;
 }
 
+const Attr *attr_list(Arena *a, const Attr *const *items, uint32_t n) {
+  Attr *r = attr_new(a, ATTR_LIST);
+  r->n = n;
+  r->items = arena_dup(a, items, n * sizeof *items);
+  return r;
+}
+
+const Attr *attr_ints(Arena *a, const uint32_t *items, uint32_t n) {
+  const Attr **at = ARENA_ARRAY(a, const Attr *, n);
+  for (uint32_t i = 0; i < n; i++) at[i] = attr_int(a, items[i]);
+  Attr *r = attr_new(a, ATTR_LIST);
+  r->n = n;
+  r->items = at;
+  return r;
+}
+
 const Attr *attr_bool(Arena *a, bool v) {
   Attr *r = attr_new(a, ATTR_BOOL);
   r->b = v;

@@ -55,6 +55,9 @@ const Attr *attr_int(Arena *a, int64_t v);
 const Attr *attr_bool(Arena *a, bool v);
 const Attr *attr_float(Arena *a, double v);
 const Attr *attr_str(Arena *a, const char *s);
+/* Lists: of the items, which are copied; of integers. */
+const Attr *attr_list(Arena *a, const Attr *const *items, uint32_t n);
+const Attr *attr_ints(Arena *a, const uint32_t *items, uint32_t n);
 bool attr_equal(const Attr *x, const Attr *y);
 uint64_t attr_hash(const Attr *x);
 /* Convenience: an int/bool entry or the fallback. */

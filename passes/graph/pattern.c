@@ -316,6 +316,89 @@ static bool is_plain_buffer(const Buffer *b) {
   return !b->strides && !b->elem_offset && strcmp(b->scope, "global") == 0;
 }
 
+/* ---- joins ---- */
+
+/* The elements lo <= i < hi along an axis of the only store, and what was found so far. */
+typedef struct {
+  Context *c;
+  const PrimFunc *f;
+  const Stmt *store;
+  const Expr *axis; /* index `at` of the store; NULL: no condition seen yet */
+  uint32_t at, n, *order;
+} Joins;
+
+/* Whether `load` is a whole parameter, the elements lo to hi of the result along the axis. */
+static bool is_part(Joins *x, const Expr *load, const Dim *lo, const Dim *hi) {
+  Context *c = x->c;
+  const Stmt *s = x->store;
+  const Buffer *from = load->buf, *to = s->store.buf;
+  int param = param_index(x->f, from);
+  if (param < 0 || load->has_pred || load->n != to->ndim || !is_plain_buffer(from) ||
+      !dtype_eq(from->dtype, to->dtype) || x->n == x->f->nparams)
+    return false;
+  for (uint32_t i = 0; i < load->n; i++) {
+    bool along = i == x->at;
+    const Dim *index = expr_dim(c, load->arg[i]), *have = expr_dim(c, from->shape[i]);
+    const Dim *place = expr_dim(c, s->store.idx[i]), *want = expr_dim(c, to->shape[i]);
+    if (along) index = dim_add(c, index, lo);
+    if (along) want = dim_sub(c, hi, lo);
+    if (prove_eq(c, NULL, index, place) != PROOF_YES || prove_eq(c, NULL, have, want) != PROOF_YES)
+      return false;
+  }
+  x->order[x->n++] = (uint32_t)param;
+  return true;
+}
+
+/* Where a condition cuts an axis in two. */
+typedef struct {
+  const Expr *axis, *at;
+  bool below; /* true below `at`; else from there on */
+} Cut;
+
+static Cut cut_of(const Expr *e) {
+  const Expr *l = e->arg[0], *r = e->arg[1];
+  switch (e->kind) {
+  case EXPR_LT: return (Cut){l, r, true};
+  case EXPR_GT: return (Cut){r, l, true};
+  case EXPR_LE: return (Cut){r, l, false};
+  case EXPR_GE: return (Cut){l, r, false};
+  default: return (Cut){0};
+  }
+}
+
+/* if_then_else(i < m, elements lo to m, elements m to hi), and so on. */
+static bool take_parts(Joins *x, const Expr *e, const Dim *lo, const Dim *hi) {
+  if (e->kind == EXPR_LOAD) return x->axis && is_part(x, e, lo, hi);
+  if (e->kind != EXPR_CALL || e->intrin != INTRIN_if_then_else) return false;
+  Cut cut = cut_of(e->arg[0]);
+  const Stmt *s = x->store;
+  for (uint32_t i = 0; !x->axis && i < s->store.buf->ndim; i++) {
+    if (s->store.idx[i] != cut.axis) continue;
+    x->axis = cut.axis;
+    x->at = i;
+    lo = dim_const(x->c, 0);
+    hi = expr_dim(x->c, s->store.buf->shape[i]);
+  }
+  if (!x->axis || cut.axis != x->axis || expr_has_load(cut.at)) return false;
+  const Dim *m = expr_dim(x->c, cut.at);
+  return take_parts(x, e->arg[cut.below ? 1 : 2], lo, m) &&
+         take_parts(x, e->arg[cut.below ? 2 : 1], m, hi);
+}
+
+uint32_t tir_joins(Context *c, Arena *a, const PrimFunc *f, const uint32_t **order) {
+  const SBlock *root = f->s_tir ? primfunc_root(f) : NULL, *b = root ? only_block(root) : NULL;
+  const Stmt *s = b ? only_store(b->body) : NULL;
+  if (!s || b->init || !is_plain_buffer(s->store.buf) || !covers_axes(b, s)) return 0;
+  Joins x = {.c = c, .f = f, .store = s, .order = ARENA_ARRAY(a, uint32_t, f->nparams + 1)};
+  int result = param_index(f, s->store.buf);
+  if (result < 0 || !take_parts(&x, s->store.value, NULL, NULL)) return 0;
+  for (uint32_t i = 0; i < x.at; i++)
+    if (!expr_is_int(s->store.buf->shape[i], 1)) return 0;
+  x.order[x.n] = (uint32_t)result;
+  *order = x.order;
+  return x.n;
+}
+
 TirPattern tir_pattern(Context *c, Arena *a, const PrimFunc *f) {
   Analysis x = {.c = c, .a = a, .f = f, .rows = -2};
   TirPattern p = {.kind = PATTERN_OPAQUE, .rows = -1};

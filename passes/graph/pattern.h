@@ -33,4 +33,8 @@ bool is_dim_check(const Stmt *s);
 /* Allocates in a. Never fails: what is not understood is opaque. */
 TirPattern tir_pattern(Context *c, Arena *a, const PrimFunc *f);
 
+/* Of how many parameters the result is made, one behind the other in memory, and nothing else: 0
+ * when it is not so. *order, in a: their numbers in that order, then the result's. */
+uint32_t tir_joins(Context *c, Arena *a, const PrimFunc *f, const uint32_t **order);
+
 #endif

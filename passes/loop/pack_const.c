@@ -246,14 +246,6 @@ static void find_finite(const Expr *load, void *ctx) {
     k->list[(*k->n)++] = attr_int(k->a, param);
 }
 
-static const Attr *list_attr(Arena *a, const Attr *const *items, uint32_t n) {
-  Attr *r = ARENA_NEW(a, Attr);
-  r->kind = ATTR_LIST;
-  r->n = n;
-  r->items = arena_dup(a, items, n * sizeof *items);
-  return r;
-}
-
 /* An item of relaxc.packed: parameter, dims of the panels, number and stride of columns in the
  * original, and for each axis of the steps the same. */
 enum {
@@ -273,7 +265,7 @@ static const Attr *packing_attr(Arena *a, const Packing *p) {
     items[n++] = attr_int(a, p->k[i]);
     items[n++] = attr_int(a, p->k_stride[i]);
   }
-  return list_attr(a, items, n);
+  return attr_list(a, items, n);
 }
 
 bool packed_order(Sched *s, Contraction *con) {
@@ -337,9 +329,9 @@ void pack_constants(LoopCtx *lc) {
     }
     list[n++] = packing_attr(lc->a, &p);
   }
-  if (n) f->attrs = attr_with(lc->a, f->attrs, "relaxc.packed", list_attr(lc->a, list, n));
+  if (n) f->attrs = attr_with(lc->a, f->attrs, "relaxc.packed", attr_list(lc->a, list, n));
   if (nfinite)
-    f->attrs = attr_with(lc->a, f->attrs, "relaxc.finite", list_attr(lc->a, finite, nfinite));
+    f->attrs = attr_with(lc->a, f->attrs, "relaxc.finite", attr_list(lc->a, finite, nfinite));
 }
 
 void packed_open(LoopCtx *lc) {

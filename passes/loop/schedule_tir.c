@@ -8,6 +8,7 @@
  * workspace parameter, whose size in bytes the attribute "relaxc.workspace_bytes" holds.
  */
 #include "ir/op.h"
+#include "passes/graph/pattern.h"
 #include "passes/loop/schedule.h"
 
 typedef struct {
@@ -119,9 +120,17 @@ static bool check_params(PassCtx *pc, const PrimFunc *f) {
   return ok;
 }
 
+/* relaxc.joins: [parameters ..., result], for StaticPlanBlockMemory: loops don't tell any more. */
+static void mark_joins(PassCtx *pc, PrimFunc *f) {
+  const uint32_t *order;
+  uint32_t n = tir_joins(pc->c, pc->scratch, f, &order);
+  if (n) set_attr(f, pc->m->arena, "relaxc.joins", attr_ints(pc->m->arena, order, n + 1));
+}
+
 static bool schedule_function(PassCtx *pc, PrimFunc *f) {
   if (!check_params(pc, f)) return false;
   Arena *a = pc->m->arena;
+  mark_joins(pc, f);
   const Target *t = pc->target;
   uint32_t n = t->nvariants;
   Version ver[TARGET_MAX_VARIANTS] = {0};

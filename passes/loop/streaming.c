@@ -64,15 +64,12 @@ static bool may_be_large(LoopCtx *lc, const Buffer *b) {
 void mark_streaming(LoopCtx *lc, const Stmt *body) {
   PrimFunc *f = lc->f;
   Arena *a = lc->a;
-  Attr *list = ARENA_NEW(a, Attr);
-  list->kind = ATTR_LIST;
-  const Attr **items = ARENA_ARRAY(a, const Attr *, f->nparams);
+  uint32_t n = 0, *found = ARENA_ARRAY(lc->tmp, uint32_t, f->nparams);
   for (uint32_t i = 0; i < f->nparams && lc->v->stream_bytes; i++) {
     Find at = {.c = lc->c, .b = f->param_bufs[i]};
     if (!at.b || !may_be_large(lc, at.b)) continue;
     stmt_walk(body, find_stores, &at);
-    if (at.in_lines && !at.read && at.nstmts <= MAX_STMTS) items[list->n++] = attr_int(a, i);
+    if (at.in_lines && !at.read && at.nstmts <= MAX_STMTS) found[n++] = i;
   }
-  list->items = items;
-  if (list->n) f->attrs = attr_with(a, f->attrs, "relaxc.streaming", list);
+  if (n) f->attrs = attr_with(a, f->attrs, "relaxc.streaming", attr_ints(a, found, n));
 }

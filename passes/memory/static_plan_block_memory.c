@@ -17,109 +17,11 @@
 #include "ir/print.h"
 #include "passes/graph/graph.h"
 #include "passes/loop/loop.h"
-#include "passes/memory/layout.h"
+#include "passes/memory/plan.h"
 
-static const int64_t MOST_LIKELY = (int64_t)1 << 50; /* bytes; sums of so many fit */
-enum {
-  ALIGN = 64,
-  MOST_IN_PLACES = 4096 /* tensors; more would take long */
-};
-
-typedef struct Life {
-  Node *n;
-  uint32_t begin, end; /* positions; end: last use */
-  bool escapes;
-  const Dim *bytes;
-  struct Life *over; /* whose memory it is written in, and whose life holds this one's; or NULL */
-  bool overwritten;  /* by a result: nothing else may be written here */
-  Node *storage;     /* once it has its place */
-  const Dim *offset;
-} Life;
-
-typedef struct Storage {
-  const Dim *bytes;
-  uint32_t free_from; /* position after which it is unused */
-  VEC(Life *) tensors;
-} Storage;
-
-typedef struct {
-  PassCtx *pc;
-  Arena *a;
-  Func *f;
-  Seq *seq;
-  Map position;                   /* Node of the sequence -> position + 1 */
-  Map known;                      /* Var* that exist at the top of the sequence */
-  Map likely[LIKELY];             /* Var* of a dim -> a value */
-  Map scans;                      /* PrimFunc* -> what in_place_proved knows */
-  VEC(Life *) lives, overwriting; /* the latter: in another's memory */
-  VEC(Storage *) storages;
-} Plan;
-
-/* The OP_IF whose branch ends in this yield; NULL for a function's. */
-static Node *branch_owner(Plan *p, const Node *yield) {
-  SeqVec seqs = {0};
-  func_seqs(p->a, p->f, &seqs);
-  for (uint32_t k = 0; k < seqs.n; k++)
-    if (seqs.at[k]->yield == yield) return seqs.at[k]->first ? seqs.at[k]->first->owner : NULL;
-  return NULL;
-}
-
-/* Extends the life of alloc `l` over the uses of value v, which shares its memory. */
-static void follow(Plan *p, Life *l, const Node *v, Map *seen) {
-  if (map_hasp(seen, v)) return;
-  map_setp(seen, v, l);
-  for (const Use *u = v->uses; u; u = u->next) {
-    Node *user = u->user, *here = user->block ? node_in_seq(user, p->seq) : NULL;
-    uintptr_t at = here ? (uintptr_t)map_getp(&p->position, here) : 0;
-    if (at && at - 1 > l->end) l->end = (uint32_t)(at - 1);
-    if (user->op == OP_YIELD) {
-      /* A branch's result is the OP_IF's value; that of this sequence or a function leaves. */
-      Node *owner = user == p->seq->yield ? NULL : branch_owner(p, user);
-      if (owner)
-        follow(p, l, owner, seen);
-      else
-        l->escapes = true;
-    } else if (!user->block && !node_may_alias(user)) {
-      l->escapes = true; /* not understood */
-    } else if (!here && user->block) {
-      l->escapes = true; /* used outside of this sequence, or in a local function */
-    }
-    if (node_may_alias(user) && user->op != OP_YIELD) follow(p, l, user, seen);
-  }
-}
-
-static void collect(Plan *p) {
-  Context *c = p->pc->c;
-  uint32_t at = 0;
-  for (BindingBlock *b = p->seq->first; b; b = b->next)
-    for (Node *n = b->first; n; n = n->next) map_setp(&p->position, n, (void *)(uintptr_t)++at);
-  at = 0;
-  for (BindingBlock *b = p->seq->first; b; b = b->next)
-    for (Node *n = b->first; n; n = n->next, at++) {
-      if (n->op != OP_builtin_alloc_tensor || n->sinfo->kind != SINFO_TENSOR || !n->sinfo->dims)
-        continue;
-      Life *l = ARENA_NEW(p->a, Life);
-      Map seen;
-      map_init(&seen, p->a);
-      l->n = n;
-      l->begin = l->end = at;
-      const Expr *elems = expr_product(c, n->sinfo->dims, (uint32_t)n->sinfo->ndim);
-      l->bytes = dim_scale(c, expr_dim(c, elems), (int64_t)dtype_bytes(n->sinfo->dtype));
-      l->bytes = dim_add(c, l->bytes, dim_const(c, ALIGN - 1));
-      l->bytes = dim_scale(c, dim_floordiv(c, l->bytes, dim_const(c, ALIGN)), ALIGN);
-      follow(p, l, n, &seen);
-      if (!l->escapes) vec_push(p->a, &p->lives, l);
-    }
-}
+enum { MOST_IN_PLACES = 4096 /* tensors; more would take long */ };
 
 /* ---- in place ---- */
-
-/* The tensor whose memory v begins with. */
-static const Node *memory_of(const Node *v) {
-  while (v->op == OP_ALIAS || v->op == OP_MATCH_CAST || (v->op == OP_memory_view && v->nin < 4))
-    v = node_in(v, 0);
-  return v;
-}
 
 /* Whether v may share memory with alloc. */
 static bool may_touch(const Node *v, const Node *alloc) {
@@ -144,15 +46,11 @@ static void list_pair(Plan *p, PrimFunc *f, uint32_t x, uint32_t y) {
   if (old && old->kind != ATTR_LIST) old = NULL;
   if (is_listed(old, x, y)) return;
   uint32_t n = old ? old->n : 0;
-  Attr *l = ARENA_NEW(a, Attr);
-  l->kind = ATTR_LIST;
-  l->n = n + 2;
-  const Attr **items = ARENA_ARRAY(a, const Attr *, n + 2);
+  const Attr **items = ARENA_ARRAY(p->a, const Attr *, n + 2);
   for (uint32_t i = 0; i < n; i++) items[i] = old->items[i];
   items[n] = attr_int(a, x);
   items[n + 1] = attr_int(a, y);
-  l->items = items;
-  f->attrs = attr_with(a, f->attrs, "relaxc.in_place", l);
+  f->attrs = attr_with(a, f->attrs, "relaxc.in_place", attr_list(a, items, n + 2));
 }
 
 /* Whether result y of f may be written over operand x, in all of its variants; says so in their
@@ -173,18 +71,15 @@ static bool may_overwrite(Plan *p, PrimFunc *f, uint32_t x, uint32_t y) {
 
 /* Whether nothing uses v before the call at position `at`. */
 static bool first_used_at(Plan *p, const Node *v, uint32_t at) {
-  for (const Use *u = v->uses; u; u = u->next) {
-    Node *here = u->user->block ? node_in_seq(u->user, p->seq) : NULL;
-    if (!here || (uintptr_t)map_getp(&p->position, here) < (uintptr_t)at + 1) return false;
-  }
+  for (const Use *u = v->uses; u; u = u->next)
+    if (position_of(p, u->user) < (int64_t)at) return false;
   return true;
 }
 
 /* Writes result y of call n over operand x, both numbers of f's parameters, if nothing forbids it:
  * then true. */
-static bool try_in_place(Plan *p, Map *by_node, const Node *n, PrimFunc *f, uint32_t x,
-                         uint32_t y) {
-  uint32_t at = (uint32_t)(uintptr_t)map_getp(&p->position, n) - 1;
+static bool try_in_place(Plan *p, Map *by_node, Node *n, PrimFunc *f, uint32_t x, uint32_t y) {
+  uint32_t at = (uint32_t)position_of(p, n);
   const Node *result = node_in(n, y + 1), *operand = memory_of(node_in(n, x + 1));
   Life *over = map_getp(by_node, operand), *l = map_getp(by_node, result);
   if (!over || !l || l == over || l->over || over->overwritten || over->end != at ||
@@ -204,14 +99,6 @@ static bool try_in_place(Plan *p, Map *by_node, const Node *n, PrimFunc *f, uint
   return true;
 }
 
-/* Whether n's arguments are f's parameters, one by one. */
-static bool args_match(const Node *n, const PrimFunc *f) {
-  for (uint32_t i = 0; i < f->nparams && i + 1 < n->nin; i++)
-    if ((f->param_bufs[i] != NULL) != (node_in(n, i + 1)->sinfo->kind == SINFO_TENSOR))
-      return false;
-  return n->nin == f->nparams + 1;
-}
-
 /* Finds the results that are written over operands. */
 static void share_memory(Plan *p) {
   Map by_node;
@@ -219,10 +106,8 @@ static void share_memory(Plan *p) {
   for (uint32_t i = 0; i < p->lives.n; i++) map_setp(&by_node, p->lives.at[i]->n, p->lives.at[i]);
   for (BindingBlock *b = p->seq->first; b; b = b->next)
     for (Node *n = b->first; n; n = n->next) {
-      if (n->op != OP_CALL || node_in(n, 0)->op != OP_GLOBAL) continue;
-      PrimFunc *f = module_prim(p->pc->m, node_in(n, 0)->str);
-      if (!f || !args_match(n, f)) continue;
-      for (uint32_t y = 0; y < f->nparams; y++)
+      PrimFunc *f = called_prim(p, n);
+      for (uint32_t y = 0; f && y < f->nparams; y++)
         for (uint32_t x = 0; x < f->nparams && !try_in_place(p, &by_node, n, f, x, y);) x++;
     }
   uint32_t alone = 0;
@@ -237,15 +122,6 @@ static void share_memory(Plan *p) {
 }
 
 /* ---- choosing storage ---- */
-
-/* Whether a size can be computed where the sequence begins. */
-static bool is_known(Plan *p, const Dim *d) {
-  VarVec used = {0};
-  expr_vars(p->a, dim_expr(p->pc->c, d, DT_I64), &used);
-  for (uint32_t i = 0; i < used.n; i++)
-    if (!map_hasp(&p->known, used.at[i])) return false;
-  return true;
-}
 
 static bool fits(Plan *p, const Dim *need, const Dim *have) {
   return prove_le(p->pc->c, NULL, need, have) == PROOF_YES;
@@ -329,10 +205,8 @@ static void plan_places(Plan *p) {
     Place at = {.begin = l->begin, .end = l->end, .bytes = l->bytes};
     bool known = is_known(p, l->bytes);
     for (uint32_t k = 0; known && k < LIKELY; k++) {
-      known = dim_is_const(dim_subst(c, l->bytes, &p->likely[k]), &at.likely[k]);
+      known = likely_bytes(p, l->bytes, k, &at.likely[k]);
       symbolic |= at.likely[k] != at.likely[0];
-      if (at.likely[k] < 0) at.likely[k] = 0;
-      if (at.likely[k] > MOST_LIKELY) at.likely[k] = MOST_LIKELY;
     }
     if (!known) {
       p->lives.at[others++] = l;
@@ -379,11 +253,11 @@ static void plan_turns(Plan *p) {
          p->lives.n, p->f->name, p->storages.n);
 }
 
-static void plan_seq(PassCtx *pc, Func *f, Seq *s) {
-  Plan p = {.pc = pc, .a = pc->scratch, .f = f, .seq = s};
-  map_init(&p.position, p.a);
+static void plan_seq(PassCtx *pc, Func *f, Seq *s, Map *joined) {
+  Plan p = {.pc = pc, .a = pc->scratch, .f = f, .seq = s, .joined = joined};
   map_init(&p.known, p.a);
   map_init(&p.scans, p.a);
+  map_init(&p.accesses, p.a);
   static const int64_t likely[LIKELY] = {64, 16, 1024}; /* of every dim */
   for (uint32_t i = 0; i < f->ndims; i++) map_setp(&p.known, f->dims[i], f);
   for (uint32_t k = 0; k < LIKELY; k++) {
@@ -392,7 +266,8 @@ static void plan_seq(PassCtx *pc, Func *f, Seq *s) {
     for (uint32_t i = 0; i < f->ndims; i++)
       map_setp(&p.likely[k], f->dims[i], (void *)(uintptr_t)value);
   }
-  collect(&p);
+  collect_lives(&p);
+  join_parts(&p);
   share_memory(&p);
   plan_places(&p);
   plan_turns(&p);
@@ -403,11 +278,14 @@ static void plan_seq(PassCtx *pc, Func *f, Seq *s) {
 }
 
 bool pass_static_plan_block_memory(PassCtx *pc) {
+  Map joined;
+  map_init(&joined, pc->scratch);
   module_each(pc->m, g) {
     if (g->kind != GLOBAL_FUNC || !pass_wants(pc, g->name)) continue;
     SeqVec seqs = {0};
     func_seqs(pc->scratch, g->func, &seqs);
-    for (uint32_t k = 0; k < seqs.n; k++) plan_seq(pc, g->func, seqs.at[k]);
+    for (uint32_t k = 0; k < seqs.n; k++) plan_seq(pc, g->func, seqs.at[k], &joined);
   }
+  if (joined.n) remove_joined(pc, &joined);
   return true;
 }
