@@ -7,9 +7,9 @@
  *     for each row that the tile reads: if it exists: load under masks, else: padding
  *
  * Most tiles of a large image ask nothing; a small image costs a mask for each step of the windows,
- * not for each load. Vectors are loaded where they begin, at any address: what
- * windows.c has by shuffles needs rows of a known length. Where such a load takes two lines of
- * cache, only the first and the last step load; those between pick their lanes from these two.
+ * not for each load. Vectors are loaded where they begin, at any address: what window_parts.c has
+ * by shuffles needs rows of a known number of vectors. Where such a load takes two lines of cache,
+ * only the first and the last step load; those between pick their lanes from these two.
  */
 #include "passes/loop/windows.h"
 
@@ -26,6 +26,8 @@ typedef struct {
 
 typedef struct {
   Walk k;
+  int64_t d;                  /* the row at hand, of those of the tile */
+  Parts parts;                /* where rows are a known number of them; else: */
   const Expr *start;          /* of the tile in b */
   const Expr *column;         /* of its first element, counted from the first one inside */
   const Expr *row;            /* the same of its first row */
@@ -79,15 +81,15 @@ static const Expr *is_within(Context *c, const Expr *at, const Expr *size) {
   return expr_binary(c, EXPR_LT, expr_cast(c, DT_U64, at), expr_cast(c, DT_U64, size));
 }
 
-/* Piece i of row d of the tile. */
-static const Expr *load_piece(Tour *t, int64_t d, uint32_t i) {
+/* Piece i of the row at hand. */
+static const Expr *load_piece(Tour *t, uint32_t i) {
   Walk *k = &t->k;
   Context *c = k->em->c;
   Piece *p = &t->pieces[i];
   uint32_t lanes = k->con->lanes;
   if (p->value) return p->value;
   const Expr *at = plus(c, t->start, p->at);
-  at = expr_add(c, at, expr_mul(c, k->w->pitch, i64(c, d)));
+  at = expr_add(c, at, expr_mul(c, k->w->pitch, i64(c, t->d)));
   at = expr_ramp(c, expr_simplify(c, at), i64(c, 1), lanes);
   const Expr *v = p->mask ? expr_load_pred(c, k->b, &at, 1, p->mask) : expr_load(c, k->b, &at, 1);
   DType wide = dtype_lanes(k->con->d, lanes);
@@ -96,31 +98,38 @@ static const Expr *load_piece(Tour *t, int64_t d, uint32_t i) {
   return p->value = walk_name(k, "piece", v);
 }
 
-/* What vector v of the results takes of row d at step j, which is between the first and the last.
+/* What vector v of the results takes of the row at step j, which is between the first and the last.
  */
-static const Expr *pick_between(Tour *t, int64_t d, int64_t j, uint32_t v) {
+static const Expr *pick_between(Tour *t, int64_t j, uint32_t v) {
   Walk *k = &t->k;
   int64_t lanes = k->con->lanes, begin = v * lanes, pick[64];
   int64_t at = j * k->w->col.k_step, last = (k->w->col.steps - 1) * k->w->col.k_step;
-  const Expr *both[] = {load_piece(t, d, find_piece(t, begin)),
-                        load_piece(t, d, find_piece(t, begin + last))};
+  const Expr *both[] = {load_piece(t, find_piece(t, begin)),
+                        load_piece(t, find_piece(t, begin + last))};
   for (int64_t l = 0; l < lanes; l++) pick[l] = at + l < lanes ? at + l : lanes + at + l - last;
   return walk_name(k, "column", expr_shuffle(k->em->c, both, 2, pick, (uint32_t)lanes));
 }
 
 /* The same of any step. */
-static const Expr *find_column(Tour *t, int64_t d, int64_t j, uint32_t v) {
+static const Expr *find_column(void *ctx, int64_t j, uint32_t v) {
+  Tour *t = ctx;
   Walk *k = &t->k;
   Context *c = k->em->c;
   int64_t lanes = k->con->lanes, step = k->w->col.step, pick[64];
   bool odd;
-  if (lies_between(k, j)) return pick_between(t, d, j, v);
+  if (lies_between(k, j)) return pick_between(t, j, v);
   int64_t at = step_begin(k, j, &odd) + v * lanes * step;
-  const Expr *both[2] = {load_piece(t, d, find_piece(t, at)), NULL};
+  const Expr *both[2] = {load_piece(t, find_piece(t, at)), NULL};
   if (step == 1) return both[0];
-  both[1] = load_piece(t, d, find_piece(t, at + lanes));
+  both[1] = load_piece(t, find_piece(t, at + lanes));
   for (int64_t l = 0; l < lanes; l++) pick[l] = 2 * l + odd;
   return walk_name(k, "column", expr_shuffle(c, both, 2, pick, (uint32_t)lanes));
+}
+
+static const Expr *find_pad(void *ctx, int64_t j, uint32_t v) {
+  (void)j;
+  (void)v;
+  return ((const Walk *)ctx)->pad;
 }
 
 /* Row d of the tile into all results that read it, or padding in its place. */
@@ -128,16 +137,15 @@ static Stmt *take_row(Tour *t, const WindowTile *tile, int64_t d, bool exists) {
   Walk *k = &t->k;
   StmtVec out = {0}, *around = k->out;
   k->out = &out;
+  t->d = d;
   for (uint32_t i = 0; i < t->npieces; i++) t->pieces[i].value = NULL;
-  for (int64_t j = 0; j < k->w->col.steps; j++) {
-    const Expr *columns[64] = {0};
-    for (uint32_t y = 0; y < tile->height; y++) {
-      int64_t i = walk_step(k, d, y);
-      if (i < 0) continue;
-      for (uint32_t v = 0; v < tile->nv; v++)
-        if (!columns[v]) columns[v] = exists ? find_column(t, d, j, v) : k->pad;
-      walk_take(k, tile->nv, y, i, j, columns);
-    }
+  if (!exists) {
+    walk_row(k, tile, d, find_pad, k);
+  } else if (k->w->vectors) {
+    parts_row(&t->parts, d, true);
+    walk_row(k, tile, d, parts_column, &t->parts);
+  } else {
+    walk_row(k, tile, d, find_column, t);
   }
   k->out = around;
   return out.n ? seq_of(k->em->a, &out) : NULL;
@@ -147,11 +155,6 @@ static Stmt *take_row(Tour *t, const WindowTile *tile, int64_t d, bool exists) {
 static const Expr *place_of(Context *c, const Place *x, const Expr *at) {
   const Expr *e = plus(c, expr_mul(c, at, i64(c, x->step)), x->rest);
   return expr_simplify(c, expr_sub(c, e, dim_expr(c, x->lo, DT_I64)));
-}
-
-/* How many rows or columns are inside. */
-static const Expr *size_of(Context *c, const Place *x) {
-  return dim_expr(c, dim_sub(c, x->hi, x->lo), DT_I64);
 }
 
 /* Whether row d of a tile exists wherever the tile is, as all of its results do: not the first
@@ -164,7 +167,7 @@ static bool always_exists(const Tour *t, const WindowTile *tile, int64_t d) {
   const Expr *last = place_of(c, x, plus(c, m, -(int64_t)tile->height));
   const Dim *low = expr_dim(c, plus(c, first, d)), *high = expr_dim(c, plus(c, last, d));
   return prove_le(c, NULL, dim_const(c, 0), low) == PROOF_YES &&
-         prove_lt(c, NULL, high, expr_dim(c, size_of(c, x))) == PROOF_YES;
+         prove_lt(c, NULL, high, expr_dim(c, walk_size(c, x))) == PROOF_YES;
 }
 
 /* All rows, asked whether they exist unless all is inside. */
@@ -195,25 +198,34 @@ static void list_pieces(Tour *t, const WindowTile *tile) {
   }
 }
 
+/* Names what is asked of the columns of a tile that may lie at the border. */
+static void name_columns(Tour *t, const WindowTile *tile) {
+  Context *c = t->k.em->c;
+  const Place *col = &t->k.w->col;
+  const Expr *far = i64(c, FAR_COLUMN), *at = place_of(c, col, tile->col);
+  const Expr *left = expr_min(c, expr_sub(c, walk_size(c, col), at), far);
+  t->column = walk_name(&t->k, "column", expr_min(c, at, far));
+  t->columns = walk_name(&t->k, "columns", expr_add(c, t->column, left));
+  for (uint32_t i = 0; i < t->npieces; i++) t->pieces[i].mask = name_mask(t, t->pieces[i].at);
+}
+
 Stmt *borders_steps(Emit *em, const Contraction *con, Buffer *acc, const WindowTile *tile) {
   Context *c = em->c;
   const Windows *w = con->windows;
   StmtVec out = {0};
   Tour t = {0};
   walk_begin(&t.k, em, con, acc, &out);
-  t.start = walk_name(&t.k, "start", walk_start(&t.k, tile->row, tile->col));
-  list_pieces(&t, tile);
+  if (w->vectors) {
+    parts_open(&t.parts, &t.k, tile);
+  } else {
+    t.start = walk_name(&t.k, "start", walk_start(&t.k, tile->row, tile->col));
+    list_pieces(&t, tile);
+  }
   if (!tile->rows_inside) {
     t.row = walk_name(&t.k, "row", place_of(c, &w->row, tile->row));
-    t.rows = size_of(c, &w->row);
+    t.rows = walk_size(c, &w->row);
   }
-  if (!tile->columns_inside) {
-    const Expr *far = i64(c, FAR_COLUMN), *at = place_of(c, &w->col, tile->col);
-    const Expr *left = expr_min(c, expr_sub(c, size_of(c, &w->col), at), far);
-    t.column = walk_name(&t.k, "column", expr_min(c, at, far));
-    t.columns = walk_name(&t.k, "columns", expr_add(c, t.column, left));
-    for (uint32_t i = 0; i < t.npieces; i++) t.pieces[i].mask = name_mask(&t, t.pieces[i].at);
-  }
+  if (!w->vectors && !tile->columns_inside) name_columns(&t, tile);
   take_rows(&t, tile);
   return seq_of(em->a, &out);
 }
@@ -224,8 +236,9 @@ const Expr *borders_rows(Emit *em, const Contraction *con, const Expr *row, uint
   Walk k;
   walk_open(&k, em, con, NULL, NULL);
   const Expr *first = place_of(c, x, row);
-  return expr_binary(c, EXPR_AND, expr_binary(c, EXPR_LE, i64(c, 0), first),
-                     expr_binary(c, EXPR_LT, plus(c, first, walk_last(&k, height)), size_of(c, x)));
+  return expr_binary(
+      c, EXPR_AND, expr_binary(c, EXPR_LE, i64(c, 0), first),
+      expr_binary(c, EXPR_LT, plus(c, first, walk_last(&k, height)), walk_size(c, x)));
 }
 
 void borders_columns(Emit *em, const Contraction *con, const Expr **first, const Expr **count,
@@ -240,7 +253,7 @@ void borders_columns(Emit *em, const Contraction *con, const Expr **first, const
   int64_t end = step_begin(&k, w->col.steps - 1, &odd) + move; /* of what a tile loads */
   const Expr *at = place_of(c, &w->col, zero);                 /* of tile p: p * move more */
   const Expr *before = expr_ceildiv(c, expr_max(c, expr_sub(c, zero, at), zero), move);
-  const Expr *after = plus(c, expr_sub(c, size_of(c, &w->col), at), move - end);
+  const Expr *after = plus(c, expr_sub(c, walk_size(c, &w->col), at), move - end);
   after = expr_min(c, expr_floordiv(c, after, i64(c, move)),
                    expr_floordiv(c, con->n.extent, i64(c, width)));
   *first = walk_name(&k, "first", expr_simplify(c, before));

@@ -252,6 +252,36 @@ static void take_beside(Kernel *kn, Axis *outer, const Var *v) {
   emit_bind(kn->em, outer->var, expr_add(c, at, kn->beside.var->expr));
 }
 
+/* Loops for con with those windows. */
+static Stmt *emit_form(Kernel *kn, Contraction *con, const Windows *w, bool parallel) {
+  StmtVec out = {0};
+  con->windows = w;
+  windows_open(kn->em, con, &out);
+  contraction_blocks(kn, false, parallel, &out);
+  return seq_of(kn->em->a, &out);
+}
+
+/* Loops for con's windows. Where their rows have any number of columns, those of few vectors have
+ * loops of their own. */
+static Stmt *emit_windows(Kernel *kn, Contraction *con, bool parallel) {
+  Emit *em = kn->em;
+  const Windows *any = con->windows;
+  const Expr *when[WINDOW_VECTORS];
+  Stmt *forms[WINDOW_VECTORS], *all;
+  uint32_t n = 0;
+  bool always = false;
+  for (uint32_t v = 1; v <= WINDOW_VECTORS && !any->is_sized && !always; v++) {
+    Windows few;
+    if (!windows_of_vectors(em, con, any, v, &few, &when[n])) continue;
+    always = !when[n];
+    forms[n++] = emit_form(kn, con, &few, parallel);
+  }
+  all = always ? forms[--n] : emit_form(kn, con, any, parallel);
+  while (n-- > 0) all = stmt_if(em->a, con->st->span, when[n], forms[n], all);
+  con->windows = any;
+  return all;
+}
+
 bool contraction_emit(Sched *s, Group *g, const Stage *before, StmtVec *out) {
   Context *c = s->c;
   Emit em;
@@ -297,7 +327,8 @@ bool contraction_emit(Sched *s, Group *g, const Stage *before, StmtVec *out) {
   if (common) m_known = expr_const_int(c, s->rows, &m);
   bool pack = must || (!small_b && !(m_known && m < few) && !con.b_outer);
   if (common && !must) pack &= m_known && lies_apart(s, &con, n);
-  if (pack && con.b_outer && con.nk > 1) pack = must = false; /* windows overlap: no copy of each */
+  if (con.windows || (pack && con.b_outer && con.nk > 1))
+    pack = must = false; /* windows overlap: no copy of each */
   if (ready) {
     pack = must = false;
     kn.src.panels = flat_view(s->lc, ready);
@@ -333,7 +364,6 @@ bool contraction_emit(Sched *s, Group *g, const Stage *before, StmtVec *out) {
   }
   StmtVec body = {0};
   if (before && !bare) sink_emit(&em, before, &con, &body);
-  if (con.windows) windows_open(&em, &con, &body);
   if (pack) {
     StmtVec packed = {0}, place = {0};
     kn.src.panels = common ? common_panels(&kn) : pack_panels(&em, &con, kn.src.width, &packed);
@@ -349,6 +379,8 @@ bool contraction_emit(Sched *s, Group *g, const Stage *before, StmtVec *out) {
     } else {
       for (uint32_t i = 0; i < packed.n; i++) vec_push(s->tmp, &body, packed.at[i]);
     }
+  } else if (con.windows) {
+    vec_push(s->tmp, &body, emit_windows(&kn, &con, parallel));
   } else {
     contraction_blocks(&kn, false, parallel, &body);
   }

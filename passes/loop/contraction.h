@@ -35,7 +35,7 @@ typedef struct {
   const Dim *lo, *hi;
 } Place;
 
-/* Windows of rows and columns whose padding is nowhere (windows.c, borders.c). */
+/* Windows of rows and columns whose padding is nowhere (windows.c, window_parts.c, borders.c). */
 typedef struct {
   uint32_t height, nv; /* of a tile, at most */
   Place row, col;
@@ -44,6 +44,9 @@ typedef struct {
   bool is_sized;     /* all of it is known, and a row is few vectors */
   /* then: what is there, counted from the first row and column inside */
   int64_t first_row, rows, first_col, cols;
+  /* else: how many vectors a row of results has, and all but the last are whole; 0: any number.
+   * What such a row reads is as many for each step from column to column. */
+  uint32_t vectors;
 } Windows;
 
 /* C[batch, m, n] += A[batch, m, k] * B[batch, k, n]; any number of axes of each kind. B is the
@@ -165,7 +168,8 @@ void padding_take_value(Context *c, const Padding *p, Contraction *con);
 /* Whether e is the literal 0 (not -0.0). */
 bool is_zero(const Expr *e);
 
-/* ---- windows.c, borders.c ---- */
+/* ---- windows.c, window_parts.c, borders.c ---- */
+#define WINDOW_VECTORS 2 /* so many a row at most for loops of their own (windows_of_vectors) */
 typedef struct {
   const Expr *row, *col;
   int64_t first;                    /* its number, of a tile at the border; else -1 */
@@ -179,6 +183,10 @@ Stmt *windows_steps(Emit *em, const Contraction *con, Buffer *acc, const WindowT
 Stmt *borders_steps(Emit *em, const Contraction *con, Buffer *acc, const WindowTile *t);
 /* Names A's elements before the loops over tiles, if they can stay in registers. */
 void windows_open(Emit *em, const Contraction *con, StmtVec *out);
+/* Of con's windows `any`, not all sizes of which are known, those whose rows are so many vectors,
+ * and when that is so (NULL: always). False when it never is, or nothing is gained. */
+bool windows_of_vectors(Emit *em, const Contraction *con, const Windows *any, uint32_t vectors,
+                        Windows *w, const Expr **when);
 /* Whether all rows exist that a tile of `height` rows from `row` on reads. */
 const Expr *borders_rows(Emit *em, const Contraction *con, const Expr *row, uint32_t height);
 /* The tiles along a row, `count` from `first` on, that have all their columns and read no other

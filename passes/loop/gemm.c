@@ -63,7 +63,8 @@ static Stmt *sweep_inside(const Tile *t, const Columns *cols) {
   StmtVec out = {0};
   Tile at = *t;
   at.rows_inside = true;
-  if (!expr_is_int(cols->first, 0)) return sweep_part(&at, cols, v, v->expr, cols->count);
+  if (!expr_is_int(cols->first, 0) || kn->con->windows->vectors)
+    return sweep_part(&at, cols, v, v->expr, cols->count);
   borders_columns(kn->em, kn->con, &first, &count, &out);
   Tile whole = at;
   whole.columns_inside = true;
@@ -309,6 +310,10 @@ static uint32_t split_columns(const Kernel *kn, uint32_t nv, Columns *out) {
   uint32_t width = nv * con->lanes;
   const Expr *zero = i64(c, 0), *extent = contraction_columns(c, con);
   int64_t n;
+  if (con->windows && con->windows->vectors) {
+    out[0] = (Columns){zero, i64(c, 1), nv, width, nv - 1, true};
+    return 1;
+  }
   if (expr_const_int(c, extent, &n)) {
     int64_t whole = n / width, left = n % width;
     out[0] = (Columns){zero, i64(c, whole), nv, width, 0, false};

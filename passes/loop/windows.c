@@ -4,14 +4,14 @@
  *   C[c, y, x] = max(C[c, y, x], B[c, 2y + i - 1, 2x + j - 1]) (a pooling)
  *
  *   for each row of B that a tile of rows y needs:
- *     load it whole; where columns are 2 apart, split it by shuffles into the even and the odd ones
- *     for each j: the row, or the even or odd ones, moved by some lanes
- *     for each (y, i) that read this row, each j: acc[y] += A[i, j] * that
+ *     for each j: the vectors of it that step j takes
+ *     for each (y, i) that read this row, each j: acc[y] += A[i, j] * those
  *
- * Every element is loaded once for a tile, aligned as its row is, and the padding needs no copy: a
- * vector before or after the row is padding, so is a row above or below the image. What changes
- * nothing is left out: such a row where A is known to be finite, or where it never is the largest.
- * Sizes that only the run tells, and long rows, are borders.c's.
+ * The padding needs no copy, and what of it changes nothing is left out: a row above or below the
+ * image where A is known to be finite, or where it never is the largest. What they are is found
+ * here, and how large their tiles are. Where the vectors of a row come from is window_parts.c's,
+ * where it has few of them, and borders.c's, where it has any number; that also asks at run time
+ * which rows exist.
  */
 #include <math.h>
 
@@ -19,7 +19,6 @@
 
 #define MIN_HEIGHT 3
 #define MAX_HEIGHT 7
-#define MAX_PARTS 40   /* vectors of a row by residues */
 #define COLUMN_TILES 2 /* each is code of its own */
 
 /* ---- recognition ---- */
@@ -100,19 +99,30 @@ static bool find_range(const Place *x, int64_t n, int64_t *first, int64_t *count
   return lo < hi;
 }
 
-/* The height and width of w's tiles; false when registers don't hold one that is worth it. */
-static bool size_tile(const Variant *v, const Contraction *con, Windows *w, int64_t columns) {
-  int64_t regs = (int64_t)v->vector_regs - 6, nv = 1;
-  if (w->is_sized) { /* registers: the sums, a row, a column of windows, and A */
-    int64_t most = regs / (MIN_HEIGHT + 1 + w->col.step);
-    nv = (columns + con->lanes - 1) / con->lanes;
-    if (!most || nv > COLUMN_TILES * most) return false;
-    if (nv > most) nv = (nv + COLUMN_TILES - 1) / COLUMN_TILES;
-  }
-  int64_t height = (regs - (w->col.step + 1) * nv) / nv;
+/* Registers of a tile: the sums, a row, a column of windows, and A, of which a few have to do. */
+static int64_t regs_of_tile(const Variant *v) {
+  return (int64_t)v->vector_regs - 6;
+}
+
+/* The vectors of a tile at most, so that it is worth it. */
+static int64_t most_vectors(const Variant *v, const Windows *w) {
+  return regs_of_tile(v) / (MIN_HEIGHT + 1 + w->col.step);
+}
+
+/* Sets the size of w's tiles of nv vectors; false when registers don't hold any. */
+static bool set_tile(const Variant *v, Windows *w, int64_t nv) {
+  int64_t height = (regs_of_tile(v) - (w->col.step + 1) * nv) / nv;
   w->nv = (uint32_t)nv;
   w->height = (uint32_t)(height > MAX_HEIGHT ? MAX_HEIGHT : height);
   return height > 0;
+}
+
+/* The same for rows of so many columns; false when registers don't hold one that is worth it. */
+static bool size_tile(const Variant *v, const Contraction *con, Windows *w, int64_t columns) {
+  int64_t most = most_vectors(v, w), nv = (columns + con->lanes - 1) / con->lanes;
+  if (!most || nv > COLUMN_TILES * most) return false;
+  if (nv > most) nv = (nv + COLUMN_TILES - 1) / COLUMN_TILES;
+  return set_tile(v, w, nv);
 }
 
 /* Whether all of w is known and its rows are few vectors; sets what such windows need. */
@@ -128,6 +138,33 @@ static bool find_sizes(Emit *em, const Contraction *con, Windows *w) {
   if (w->is_sized && size_tile(em->s->v, con, w, n)) return true;
   w->is_sized = false;
   return false;
+}
+
+/* Whether lo <= e <= hi: a condition, or NULL when it is known; false when it is known not to be.
+ */
+static bool find_between(Context *c, const Expr *e, int64_t lo, int64_t hi, const Expr **when) {
+  int64_t v;
+  if (expr_const_int(c, e, &v)) return lo <= v && v <= hi;
+  const Expr *most = compare_to(c, EXPR_LE, e, hi);
+  *when = *when ? expr_binary(c, EXPR_AND, *when, most) : most;
+  if (lo > 0) *when = expr_binary(c, EXPR_AND, *when, compare_to(c, EXPR_GE, e, lo));
+  return true;
+}
+
+bool windows_of_vectors(Emit *em, const Contraction *con, const Windows *any, uint32_t vectors,
+                        Windows *w, const Expr **when) {
+  Context *c = em->c;
+  int64_t lo, lanes = con->lanes, step = any->col.step;
+  *w = *any;
+  *when = NULL;
+  w->vectors = vectors;
+  if (vectors > most_vectors(em->s->v, w) || !set_tile(em->s->v, w, vectors) ||
+      !dim_is_const(w->col.lo, &lo) || lo < w->col.rest - w->col.steps * w->col.k_step)
+    return false;
+  w->first_col = w->col.rest - lo;
+  int64_t most = vectors * lanes, least = most - lanes;
+  return find_between(c, con->n.extent, least, most, when) &&
+         find_between(c, walk_size(c, &w->col), step * least, step * most, when);
 }
 
 /* Whether each of the nk axes of k moves along rows or along columns. */
@@ -153,7 +190,7 @@ bool padding_of_windows(Emit *em, const Padding *p, Contraction *con) {
       expr_const_int(c, con->n.extent, &n) && columns_fit(em->s->v, con->lanes, m, n))
     return false;
   bool sized = find_sizes(em, con, w);
-  if (!sized && !size_tile(em->s->v, con, w, 0)) return false;
+  if (!sized && !set_tile(em->s->v, w, 1)) return false;
   padding_take_value(c, p, con);
   con->windows = w;
   if (!sized) return true;
@@ -244,7 +281,9 @@ int64_t walk_last(const Walk *k, uint32_t height) {
   return (height - 1) * row->step + (row->steps - 1) * row->k_step;
 }
 
-void walk_take(Walk *k, uint32_t nv, uint32_t y, int64_t i, int64_t j, const Expr *const *columns) {
+/* Row y takes in those of the nv vectors `columns` that are there, at step (i, j). */
+static void take_columns(Walk *k, uint32_t nv, uint32_t y, int64_t i, int64_t j,
+                         const Expr *const *columns) {
   Context *c = k->em->c;
   for (uint32_t v = 0; v < nv; v++) {
     if (!columns[v]) continue;
@@ -260,6 +299,23 @@ void walk_take(Walk *k, uint32_t nv, uint32_t y, int64_t i, int64_t j, const Exp
   }
 }
 
+const Expr *walk_size(Context *c, const Place *x) {
+  return dim_expr(c, dim_sub(c, x->hi, x->lo), DT_I64);
+}
+
+void walk_row(Walk *k, const WindowTile *tile, int64_t d, ColumnFn column, void *ctx) {
+  for (int64_t j = 0; j < k->w->col.steps; j++) {
+    const Expr *columns[MAX_PARTS] = {0};
+    for (uint32_t y = 0; y < tile->height; y++) {
+      int64_t i = walk_step(k, d, y);
+      if (i < 0) continue;
+      for (uint32_t v = 0; v < tile->nv; v++)
+        if (!columns[v]) columns[v] = column(ctx, j, v);
+      take_columns(k, tile->nv, y, i, j, columns);
+    }
+  }
+}
+
 /* Whether two literals are the same number, the sign of zero included. */
 static bool same_literal(const Expr *x, const Expr *y) {
   if (x->kind == EXPR_FLOAT && y->kind == EXPR_FLOAT)
@@ -272,112 +328,4 @@ bool walk_skips_pad(const Walk *k) {
   if (k->con->a) return factor_is_finite(k->em->lc, k->con, k->con->a);
   if (st->red == RED_ADD) return is_zero(k->con->pad) && is_zero(st->init);
   return same_literal(k->con->pad, st->init);
-}
-
-/* ---- the steps of a tile, all sizes known ---- */
-
-typedef struct {
-  Walk k;
-  const Expr *pad;   /* a part of padding */
-  bool skips;        /* taking it in changes nothing */
-  const Expr *start; /* of the row at hand in b; NULL: it is padding */
-  const Expr
-      *parts[2][MAX_PARTS]; /* of it, or of its even columns and its odd ones; NULL: not yet */
-} Parts;
-
-/* Parts of rows are vectors of integers, as which some machines (x86) move lanes from one register
- * to the next in one step and keep both. */
-static const Expr *as_bits(Context *c, const Expr *e) {
-  DType bits = dtype_lanes(DT(DTYPE_INT, e->dtype.bits), e->dtype.lanes);
-  return dtype_is_float(e->dtype) ? expr_call(c, INTRIN_reinterpret, bits, &e, 1) : e;
-}
-
-static const Expr *as_column(const Parts *p, const Expr *part) {
-  const Expr *pad = p->k.pad;
-  if (part == p->pad) return pad;
-  if (dtype_eq(part->dtype, pad->dtype)) return part;
-  return expr_call(p->k.em->c, INTRIN_reinterpret, pad->dtype, &part, 1);
-}
-
-/* Vector i of the row, padding after its end. */
-static const Expr *load_part(Parts *p, int64_t i) {
-  Walk *k = &p->k;
-  Context *c = k->em->c;
-  uint32_t lanes = k->con->lanes;
-  int64_t left = k->w->cols - i * lanes;
-  if (left <= 0) return p->pad;
-  const Expr *at = expr_simplify(c, expr_add(c, p->start, i64(c, i * lanes)));
-  at = expr_ramp(c, at, i64(c, 1), lanes);
-  const Expr *mask = lane_mask(c, i64(c, 0), i64(c, left), lanes);
-  const Expr *v =
-      left >= lanes ? expr_load(c, k->b, &at, 1) : expr_load_pred(c, k->b, &at, 1, mask);
-  DType wide = dtype_lanes(k->con->d, lanes);
-  if (!dtype_eq(v->dtype, wide)) v = expr_cast(c, wide, v);
-  if (left < lanes && !is_zero(k->con->pad)) v = expr_select(c, mask, v, k->pad);
-  return walk_name(k, "part", as_bits(c, v));
-}
-
-/* Vector i of the row's columns of residue r, padding outside of it. */
-static const Expr *find_part(Parts *p, int64_t r, int64_t i) {
-  Walk *k = &p->k;
-  Context *c = k->em->c;
-  uint32_t lanes = k->con->lanes;
-  int64_t step = k->w->col.step, pick[64];
-  if (!p->start || i < 0 || i * step * lanes >= k->w->cols) return p->pad;
-  if (p->parts[r][i]) return p->parts[r][i];
-  const Expr *loaded[2] = {load_part(p, i * step), NULL};
-  p->parts[0][i] = loaded[0];
-  if (step == 1) return loaded[0];
-  loaded[1] = load_part(p, i * step + 1);
-  for (int64_t x = 0; x < step; x++) {
-    for (uint32_t l = 0; l < lanes; l++) pick[l] = 2 * (int64_t)l + x;
-    p->parts[x][i] = walk_name(k, x ? "odd" : "even", expr_shuffle(c, loaded, 2, pick, lanes));
-  }
-  return p->parts[r][i];
-}
-
-/* The column of step j of the windows, for vector i of them; NULL: padding that is left out. */
-static const Expr *window_column(Parts *p, int64_t j, int64_t i) {
-  Walk *k = &p->k;
-  Context *c = k->em->c;
-  int64_t lanes = k->con->lanes, step = k->w->col.step, pick[64];
-  int64_t at = k->w->first_col + j * k->w->col.k_step, r = at & (step - 1);
-  int64_t first = i * lanes + (at - r) / step, shift = (first % lanes + lanes) % lanes;
-  int64_t part = (first - shift) / lanes;
-  const Expr *both[2] = {find_part(p, r, part), p->pad};
-  if (shift) both[1] = find_part(p, r, part + 1);
-  if (both[0] == p->pad && both[1] == p->pad && p->skips) return NULL;
-  if (both[0] == both[1] || !shift) return as_column(p, both[0]);
-  for (int64_t l = 0; l < lanes; l++) pick[l] = l + shift;
-  const Expr *moved = expr_shuffle(c, both, 2, pick, (uint32_t)lanes);
-  return walk_name(k, "column", as_column(p, moved));
-}
-
-Stmt *windows_steps(Emit *em, const Contraction *con, Buffer *acc, const WindowTile *t) {
-  Context *c = em->c;
-  const Windows *w = con->windows;
-  StmtVec out = {0};
-  Parts p = {0};
-  walk_begin(&p.k, em, con, acc, &out);
-  p.pad = as_bits(c, p.k.pad);
-  p.skips = walk_skips_pad(&p.k);
-  const Expr *start = walk_start(&p.k, t->row, i64(c, 0));
-  start = expr_sub(c, start, i64(c, w->first_col));
-  for (int64_t d = 0; d <= walk_last(&p.k, t->height); d++) {
-    int64_t number = t->first * w->row.step + d + w->first_row;
-    bool inside = t->first < 0 || (number >= 0 && number < w->rows);
-    p.start = inside ? expr_add(c, start, expr_mul(c, w->pitch, i64(c, d))) : NULL;
-    memset(p.parts, 0, sizeof p.parts);
-    for (int64_t j = 0; j < w->col.steps; j++) {
-      const Expr *columns[MAX_PARTS] = {0};
-      for (uint32_t y = 0; y < t->height; y++) {
-        int64_t i = walk_step(&p.k, d, y);
-        if (i < 0) continue;
-        for (uint32_t v = 0; v < t->nv; v++)
-          if (!columns[v]) columns[v] = window_column(&p, j, (int64_t)t->vector + v);
-        walk_take(&p.k, t->nv, y, i, j, columns);
-      }
-    }
-  }
-  return seq_of(em->a, &out);
 }

@@ -1,10 +1,12 @@
-/* The steps of a tile of windows: what both ways of making them share (windows.c, borders.c). */
+/* The steps of a tile of windows: what the ways of making them share (windows.c), and rows in
+ * parts. */
 #ifndef RELAXC_PASSES_LOOP_WINDOWS_H
 #define RELAXC_PASSES_LOOP_WINDOWS_H
 
 #include "passes/loop/contraction.h"
 
 #define MAX_STEPS 32 /* of k, which are code of their own for each row */
+#define MAX_PARTS 40 /* vectors of a row by residues */
 
 typedef struct {
   Emit *em;
@@ -26,9 +28,34 @@ const Expr *walk_start(Walk *k, const Expr *row, const Expr *col);
 int64_t walk_step(const Walk *k, int64_t d, uint32_t y);
 /* The last row that a tile of this height reads. */
 int64_t walk_last(const Walk *k, uint32_t height);
-/* Row y takes in those of the nv vectors `columns` that are there, at step (i, j). */
-void walk_take(Walk *k, uint32_t nv, uint32_t y, int64_t i, int64_t j, const Expr *const *columns);
+/* What vector v of a tile takes of the row at hand at step j of its columns; NULL: padding that
+ * changes nothing. */
+typedef const Expr *(*ColumnFn)(void *ctx, int64_t j, uint32_t v);
+/* Row d of those that the tile reads, into all results that read it. */
+void walk_row(Walk *k, const WindowTile *tile, int64_t d, ColumnFn column, void *ctx);
 /* Whether taking in padding changes nothing. */
 bool walk_skips_pad(const Walk *k);
+/* How many rows or columns are inside. */
+const Expr *walk_size(Context *c, const Place *x);
+
+/* ---- window_parts.c ---- */
+/* A row in vectors from its begin on, which are loaded as they are asked for. */
+typedef struct {
+  Walk *k;
+  const Expr *pad;                 /* a part of padding */
+  bool skips;                      /* taking it in changes nothing */
+  uint32_t vector;                 /* of the results' row: the tile's first */
+  const Expr *begin;               /* in b, of the tile's first row */
+  const Expr *start;               /* of the row at hand; NULL: it is padding */
+  int64_t n;                       /* vectors of a row */
+  const Expr *mask[2 * MAX_PARTS]; /* of each, NULL: it is whole */
+  const Expr
+      *parts[2][MAX_PARTS]; /* of it, or of its even columns and its odd ones; NULL: not yet */
+} Parts;
+void parts_open(Parts *p, Walk *k, const WindowTile *tile);
+/* Goes to row d of those that the tile reads. */
+void parts_row(Parts *p, int64_t d, bool exists);
+/* The ColumnFn of a Parts. */
+const Expr *parts_column(void *ctx, int64_t j, uint32_t v);
 
 #endif
