@@ -13,6 +13,7 @@ typedef struct {
   uint32_t k; /* the axis of k, by its number */
   int64_t row_step, k_step, lo, hi;
   const Dim *end; /* in place of hi where that is symbolic, and the row isn't m; or NULL */
+  bool at_end; /* the row is m, which has a symbolic extent: hi counts from row_step times that */
 } Bound;
 
 /* Where columns that are several axes in one lie inside of padding. */
@@ -92,11 +93,13 @@ typedef struct {
 typedef struct {
   const Expr *start, *count;
   uint32_t height, least;
-  bool border; /* a single tile, some of whose rows lack terms; elsewhere all have all */
+  bool border;   /* a single tile, some of whose rows lack terms; elsewhere all have all */
+  uint32_t head; /* where only the run tells how many rows there are: so many of that tile's are the
+                    first of all, the others the last */
 } RowSegment;
 
 /* All rows of a kernel: the blocks of `main`, and in the last of them what is left. */
-#define MAX_REST 9
+#define MAX_REST 12
 typedef struct {
   RowSegment main;
   RowSegment rest[MAX_REST];
@@ -157,8 +160,13 @@ bool edges_hold(const Edges *e, int64_t column, const int64_t *k, uint32_t nk);
 const Bound *bound_of(const Contraction *con, uint32_t k);
 /* Narrows [*from, *to) to the rows that have a term at step k. */
 void bound_rows(const Bound *b, int64_t k, int64_t *from, int64_t *to);
-/* The steps of k that `row` has, of `extent`. */
-void bound_steps(Context *c, const Bound *b, const Expr *row, const Expr *extent,
+/* The same in a tile of `rows` rows, which are the first `head` of all and the last ones. */
+void bound_ends(const Bound *b, int64_t k, uint32_t head, uint32_t rows, int64_t *from,
+                int64_t *to);
+/* How many rows at either end lack terms, where only the run tells how many there are. */
+void border_ends(Context *c, const Contraction *con, uint32_t *head, uint32_t *tail);
+/* The steps of k that `row` of `rows` has, of `extent`. */
+void bound_steps(Context *c, const Bound *b, const Expr *row, const Expr *rows, const Expr *extent,
                  const Expr **first, const Expr **count);
 
 /* No bound is known of it. */
@@ -217,6 +225,7 @@ typedef struct {
   const Expr *last_kb;         /* condition: this is the last K block */
   Axis beside;                 /* var != NULL: a loop inside of that over short K blocks */
   bool rows_inside;            /* the loops over con->rows stand inside a panel's */
+  bool by_row;                 /* tiles are rows, whose bounds are found out when it runs */
   bool many_rows;              /* m is known to be at least PACK_ROWS here */
   bool turned;                 /* results are contiguous along m, not along n */
 } Kernel;

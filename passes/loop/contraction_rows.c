@@ -105,6 +105,12 @@ static void whole_rows(Context *c, const Contraction *con, int64_t m, int64_t *l
   }
 }
 
+/* Tiles all of whose rows exist; border: see there. */
+static RowSegment tiles_from(const Expr *start, const Expr *count, uint32_t height, bool border) {
+  return (RowSegment){
+      .start = start, .count = count, .height = height, .least = height, .border = border};
+}
+
 /* `count` tiles from row `start`: those that reach the border one by one. */
 static uint32_t split_rows(Kernel *kn, int64_t m, int64_t start, int64_t count, uint32_t height,
                            RowSegment *out) {
@@ -115,12 +121,11 @@ static uint32_t split_rows(Kernel *kn, int64_t m, int64_t start, int64_t count, 
   while (head < count && start + head * height < lo) head++;
   while (tail < count - head && start + (count - tail) * height > hi) tail++;
   for (int64_t t = 0; t < head; t++)
-    out[n++] = (RowSegment){i64(c, start + t * height), i64(c, 1), height, height, true};
+    out[n++] = tiles_from(i64(c, start + t * height), i64(c, 1), height, true);
   int64_t inside = count - head - tail;
-  if (inside)
-    out[n++] = (RowSegment){i64(c, start + head * height), i64(c, inside), height, height, false};
+  if (inside) out[n++] = tiles_from(i64(c, start + head * height), i64(c, inside), height, false);
   for (int64_t t = count - tail; t < count; t++)
-    out[n++] = (RowSegment){i64(c, start + t * height), i64(c, 1), height, height, true};
+    out[n++] = tiles_from(i64(c, start + t * height), i64(c, 1), height, true);
   return n;
 }
 
@@ -148,7 +153,7 @@ static void whole_columns(Kernel *kn, bool parallel, StmtVec *out) {
   Context *c = kn->em->c;
   int64_t n = 0, lanes = kn->con->lanes;
   expr_const_int(c, kn->con->n.extent, &n);
-  RowPlan plan = {.main = {i64(c, 0), i64(c, 1), 1, 1, false}};
+  RowPlan plan = {.main = tiles_from(i64(c, 0), i64(c, 1), 1, false)};
   gemm_rows(kn, &plan, (uint32_t)((n + lanes - 1) / lanes), parallel, out);
 }
 
@@ -179,22 +184,58 @@ static uint32_t next_height(const Kernel *kn, uint32_t h) {
   return kn->con->windows || h > EXACT_ROWS + 1 ? h - 2 : h - 1;
 }
 
+/* Rows at the ends lack terms: full tiles of others, then one tile of those and of what is left; or
+ * all rows one by one, if there are fewer than lack terms. */
+static void bordered_rows(Kernel *kn, uint32_t head, uint32_t tail, bool parallel, StmtVec *out) {
+  Emit *em = kn->em;
+  Context *c = em->c;
+  const Expr *m = kn->con->m.extent;
+  uint32_t max = tile_rows(kn->con, em->s->v, tall_vectors(kn)), ends = head + tail;
+  int64_t cost;
+  StmtVec tiles = {0}, rows = {0};
+  const Expr *inside = expr_simplify(c, expr_sub(c, m, i64(c, ends)));
+  const Expr *full = expr_simplify(c, expr_floordiv(c, inside, i64(c, max)));
+  const Expr *left = expr_sub(c, m, expr_mul(c, full, i64(c, max)));
+  RowPlan plan = {.main = tiles_from(i64(c, head), full, max, false),
+                  .left = expr_simplify(c, left)};
+  if (max > MAX_REST) bug("more heights of tiles than a plan holds");
+  for (uint32_t h = ends + max - 1; h >= ends; h--) {
+    const Expr *start = expr_simplify(c, expr_sub(c, m, i64(c, h)));
+    plan.rest[plan.nrest] = tiles_from(start, i64(c, 1), h, true);
+    plan.rest[plan.nrest++].head = head;
+  }
+  gemm_rows(kn, &plan, tile_vectors(kn, &plan.main, 1, &cost), parallel, &tiles);
+  RowPlan each = {.main = tiles_from(i64(c, 0), m, 1, false)};
+  kn->by_row = true;
+  gemm_rows(kn, &each, tile_vectors(kn, &each.main, 1, &cost), parallel, &rows);
+  kn->by_row = false;
+  vec_push(em->tmp, out,
+           stmt_if(em->a, kn->con->st->span, compare_to(c, EXPR_GE, m, ends), seq_of(em->a, &tiles),
+                   seq_of(em->a, &rows)));
+}
+
 static void symbolic_rows(Kernel *kn, bool parallel, StmtVec *out) {
   Context *c = kn->em->c;
   const Expr *m = kn->con->m.extent;
   Span sp = kn->con->st->span;
   const Windows *w = kn->con->windows;
-  uint32_t max = w ? w->height : tile_rows(kn->con, kn->em->s->v, tall_vectors(kn));
+  uint32_t max = w ? w->height : tile_rows(kn->con, kn->em->s->v, tall_vectors(kn)), head, tail;
   int64_t cost;
   StmtVec many = {0};
+  border_ends(c, kn->con, &head, &tail);
+  if (head + tail) {
+    bordered_rows(kn, head, tail, parallel, out);
+    return;
+  }
   const Expr *full = expr_simplify(c, expr_floordiv(c, m, i64(c, max)));
   const Expr *done = expr_simplify(c, expr_mul(c, full, i64(c, max)));
-  RowPlan plan = {.main = {i64(c, 0), full, max, max, false}};
+  RowPlan plan = {.main = tiles_from(i64(c, 0), full, max, false)};
   plan.left = expr_simplify(c, expr_sub(c, m, done));
   for (uint32_t h = max - 1, lower; h > 0; h = lower) {
     lower = next_height(kn, h);
     if (plan.nrest == MAX_REST) bug("more heights of tiles than a plan holds");
-    plan.rest[plan.nrest++] = (RowSegment){done, i64(c, 1), h, lower + 1, false};
+    plan.rest[plan.nrest] = tiles_from(done, i64(c, 1), h, false);
+    plan.rest[plan.nrest++].least = lower + 1;
   }
   gemm_rows(kn, &plan, w ? w->nv : tile_vectors(kn, &plan.main, 1, &cost), parallel, &many);
   if (kn->many_rows || w) {
@@ -203,7 +244,7 @@ static void symbolic_rows(Kernel *kn, bool parallel, StmtVec *out) {
   }
   /* one row: more columns at a time */
   StmtVec one = {0};
-  RowPlan row = {.main = {i64(c, 0), i64(c, 1), 1, 1, false}};
+  RowPlan row = {.main = tiles_from(i64(c, 0), i64(c, 1), 1, false)};
   gemm_rows(kn, &row, tile_vectors(kn, &row.main, 1, &cost), parallel, &one);
   Stmt *rows = stmt_if(kn->em->a, sp, compare_to(c, EXPR_EQ, m, 1), seq_of(kn->em->a, &one),
                        seq_of(kn->em->a, &many));

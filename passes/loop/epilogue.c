@@ -149,6 +149,21 @@ static Lanes row_lanes(const Tile *t, uint32_t group) {
   return ln;
 }
 
+/* Of a tile of the first rows and the last ones: what of those is the first of all; ln has the
+ * others. */
+static Lanes head_lanes(const Tile *t, Lanes *ln) {
+  const Contraction *con = t->kn->con;
+  Context *c = t->kn->em->c;
+  int64_t pick[64];
+  for (uint32_t l = 0; l < con->lanes; l++)
+    pick[l] = l >= t->head && l < t->height ? 0 : con->lanes;
+  const Expr *both[] = {expr_broadcast(c, expr_bool(c, true), con->lanes),
+                        expr_broadcast(c, expr_bool(c, false), con->lanes)};
+  ln->mask = expr_shuffle(c, both, 2, pick, con->lanes);
+  const Expr *zero = i64(c, 0), *mask = lane_mask(c, zero, i64(c, t->head), con->lanes);
+  return (Lanes){con->m.var, zero, con->lanes, mask};
+}
+
 /* Results that are contiguous along the rows: the tile is turned in registers, then a loop over its
  * columns runs the epilogue with rows in lanes. */
 static Stmt *turned_epilogue(Tile *t) {
@@ -180,8 +195,12 @@ static Stmt *turned_epilogue(Tile *t) {
   emit_bind(em, con->m.var, con->m.var->expr);
   for (uint32_t k = 0; k < groups; k++) {
     Lanes ln = row_lanes(t, k);
-    const Expr *at[] = {col->expr, i64(c, k)};
-    emit_stages(em, &ln, expr_load(c, turned, at, 2), &body);
+    const Expr *at[] = {col->expr, i64(c, k)}, *sums = expr_load(c, turned, at, 2);
+    if (t->ends && t->head && k == 0) {
+      Lanes head = head_lanes(t, &ln);
+      emit_stages(em, &head, sums, &body);
+    }
+    emit_stages(em, &ln, sums, &body);
   }
   Stmt *loop = loop_of(em->lc, sp, col, count, FOR_SERIAL, seq_of(em->a, &body));
   if (loop) vec_push(em->tmp, &out, loop);
@@ -193,9 +212,10 @@ static Stmt *turned_epilogue(Tile *t) {
 static bool is_turned(const Tile *t) {
   const Kernel *kn = t->kn;
   uint32_t lanes = kn->con->lanes;
-  if (!kn->turned || kn->kb || lanes > 16 || (lanes & (lanes - 1)) || t->height * 4 < lanes)
+  if (!kn->turned || kn->kb || t->head > lanes || lanes > 16 || (lanes & (lanes - 1)) ||
+      t->height * 4 < lanes)
     return false;
-  return kn->em->use_mask || (!is_guarded(t) && t->height % lanes == 0);
+  return kn->em->use_mask || (!is_guarded(t) && !t->ends && t->height % lanes == 0);
 }
 
 static Stmt *results(Tile *t) {

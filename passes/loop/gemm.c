@@ -113,7 +113,8 @@ static Stmt *sweep_tiles(const Sweep *sw, const RowSegment *seg, const Expr *til
   t.least = seg->least;
   t.first = -1;
   t.fills = fills;
-  if (seg->border) expr_const_int(c, seg->start, &t.first);
+  t.head = seg->head;
+  t.ends = seg->border && !expr_const_int(c, seg->start, &t.first);
   if (sw->first) t.number = simp_add(c, expr_add(c, sw->first, before), v->expr);
   Stmt *body = sw->along ? sweep_along(sw, &t) : emit_tile(&t);
   return body ? loop_of(kn->em->lc, kn->con->st->span, v, count, FOR_SERIAL, body) : NULL;

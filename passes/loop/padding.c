@@ -8,8 +8,9 @@
  * The copy goes, and so do the products with zeros: of a 3 x 3 window on 7 x 7 elements they are
  * 18 %. Each bound ties one row axis to one axis of k. Where the row axis is the one in tiles, a
  * tile at the border has its own code, whose steps of k leave out the rows that have no such term;
- * a row axis that is a loop around bounds the loop over k. Zero times infinity is no zero: B has to
- * be constant and finite, or of integers.
+ * a row axis that is a loop around bounds the loop over k. Of as many rows as only the run tells,
+ * those at both ends share a tile with what full tiles leave of the others. Zero times infinity is
+ * no zero: B has to be constant and finite, or of integers.
  *
  * Where the padded operand is the one in lanes (a depthwise convolution), its rows are shorter than
  * a vector, and the bare image is contiguous over several of them, so are the results: lanes run
@@ -19,6 +20,7 @@
 
 #include "passes/loop/contraction.h"
 
+#define MAX_ENDS 6    /* rows at the ends of as many as only the run tells */
 #define MAX_STATIC 16 /* steps of an axis of k that are emitted one by one */
 #define MAX_TAPS 32   /* steps of k with a mask of their own */
 #define MAX_VECTORS 8 /* of columns, all in one tile */
@@ -159,6 +161,21 @@ static bool find_loop_range(Context *c, const Inside *in, int64_t rest, Bound *b
   return true;
 }
 
+/* The same for tiles of rows, as many as only the run tells: its end counts from theirs. */
+static bool find_end_range(Context *c, const Inside *in, int64_t rest, const Expr *rows, Bound *b) {
+  Inside begin = {.at = in->at, .lo = in->lo};
+  int64_t end = NO_BOUND;
+  if (!find_range(&begin, rest, &b->lo, &b->hi)) return false;
+  if (in->hi) {
+    const Dim *all = dim_scale(c, expr_dim(c, rows), b->row_step);
+    if (!dim_is_const(dim_sub(c, in->hi, all), &end)) return false;
+    end -= rest;
+  }
+  b->hi = end;
+  b->at_end = true;
+  return true;
+}
+
 /* What the padding's value is as a factor, or as what a window takes. */
 void padding_take_value(Context *c, const Padding *p, Contraction *con) {
   con->pad = con->b->kind == EXPR_CAST ? expr_cast(c, con->b->dtype, p->value) : p->value;
@@ -190,6 +207,33 @@ static bool is_always(Context *c, const Bound *b, const Axis *row, const Axis *k
          b->lo <= 0 && (rows - 1) * b->row_step + (steps - 1) * b->k_step < b->hi;
 }
 
+/* The first row, or step of k, at which a step of the other kind is `at` or more. */
+static int64_t first_row(const Bound *b, int64_t at, int64_t k) {
+  return -floor_div(b->k_step * k - at, b->row_step);
+}
+
+/* How many rows at either end lack a term of that axis. */
+static void count_ends(const Bound *b, int64_t steps, int64_t *head, int64_t *tail) {
+  *head = first_row(b, b->lo, 0);
+  *tail = -first_row(b, b->hi, steps - 1);
+  if (*head < 0) *head = 0;
+  if (*tail < 0) *tail = 0;
+}
+
+/* Whether tiles can do without a term where the bound, of rows in tiles, says so; *always: no row
+ * lacks any. */
+static bool suits_tiles(Context *c, const Bound *b, const Axis *rows, const Axis *k, bool *always) {
+  int64_t size, steps, head, tail;
+  bool counted = expr_const_int(c, rows->extent, &size);
+  *always = false;
+  if (!expr_const_int(c, k->extent, &steps) || steps > MAX_STATIC) return false;
+  if (counted) return size > 0;
+  if (steps <= 0) return false;
+  count_ends(b, steps, &head, &tail);
+  *always = head + tail == 0;
+  return head + tail <= MAX_ENDS;
+}
+
 /* The range of an index as a bound of one row axis and one axis of k. */
 static bool add_bound(Sched *s, const Inside *in, Contraction *con) {
   Context *c = s->c;
@@ -209,11 +253,13 @@ static bool add_bound(Sched *s, const Inside *in, Contraction *con) {
     return false;
   const Axis *k = &con->k[b.k];
   b.row = rows[row].var;
-  if (con->nbounds == MAX_BOUNDS || !find_loop_range(c, in, rest, &b)) return false;
-  if (is_always(c, &b, &rows[row], k)) return true;
-  if (b.tiled && (!expr_const_int(c, con->m.extent, &size) || size <= 0 ||
-                  !expr_const_int(c, k->extent, &size) || size > MAX_STATIC))
+  bool counted = !b.tiled || expr_const_int(c, con->m.extent, &size), always;
+  if (con->nbounds == MAX_BOUNDS || !(counted ? find_loop_range(c, in, rest, &b)
+                                              : find_end_range(c, in, rest, con->m.extent, &b)))
     return false;
+  if (is_always(c, &b, &rows[row], k)) return true;
+  if (b.tiled && !suits_tiles(c, &b, &con->m, k, &always)) return false;
+  if (b.tiled && always) return true;
   for (uint32_t i = 0; i < con->nbounds; i++)
     if (con->bounds[i].k == b.k) return false;
   con->bounds[con->nbounds++] = b;
@@ -237,28 +283,47 @@ const Bound *bound_of(const Contraction *con, uint32_t k) {
   return NULL;
 }
 
-/* The first row, or step of k, at which a step of the other kind is `at` or more. */
-static int64_t first_row(const Bound *b, int64_t at, int64_t k) {
-  return -floor_div(b->k_step * k - at, b->row_step);
-}
-
 void bound_rows(const Bound *b, int64_t k, int64_t *from, int64_t *to) {
   int64_t lo = first_row(b, b->lo, k), hi = first_row(b, b->hi, k);
   if (lo > *from) *from = lo;
   if (hi < *to) *to = hi;
 }
 
-void bound_steps(Context *c, const Bound *b, const Expr *row, const Expr *extent,
+void bound_ends(const Bound *b, int64_t k, uint32_t head, uint32_t rows, int64_t *from,
+                int64_t *to) {
+  int64_t lo = first_row(b, b->lo, k), hi = (int64_t)rows + first_row(b, b->hi, k);
+  if (lo > head) lo = head;
+  if (hi < head) hi = head;
+  if (lo > *from) *from = lo;
+  if (hi < *to) *to = hi;
+}
+
+void border_ends(Context *c, const Contraction *con, uint32_t *head, uint32_t *tail) {
+  *head = *tail = 0;
+  for (uint32_t i = 0; i < con->nbounds; i++) {
+    const Bound *b = &con->bounds[i];
+    int64_t steps = 1, first, last;
+    if (!b->at_end) continue;
+    expr_const_int(c, con->k[b->k].extent, &steps);
+    count_ends(b, steps, &first, &last);
+    if (first > *head) *head = (uint32_t)first;
+    if (last > *tail) *tail = (uint32_t)last;
+  }
+}
+
+void bound_steps(Context *c, const Bound *b, const Expr *row, const Expr *rows, const Expr *extent,
                  const Expr **first, const Expr **count) {
   const Expr *at[2];
-  const Expr *limit[] = {i64(c, b->lo), b->end ? dim_expr(c, b->end, DT_I64) : i64(c, b->hi)};
+  const Expr *end = b->end ? dim_expr(c, b->end, DT_I64) : i64(c, b->hi);
+  if (b->at_end) end = expr_add(c, end, expr_mul(c, rows, i64(c, b->row_step)));
+  const Expr *limit[] = {i64(c, b->lo), end};
   for (int i = 0; i < 2; i++) {
     const Expr *left = expr_sub(c, limit[i], expr_mul(c, row, i64(c, b->row_step)));
     at[i] = b->k_step == 1 ? left : expr_ceildiv(c, left, b->k_step);
   }
   *first = expr_simplify(c, expr_max(c, at[0], i64(c, 0)));
-  const Expr *end = expr_min(c, at[1], extent);
-  *count = expr_simplify(c, expr_max(c, expr_sub(c, end, *first), i64(c, 0)));
+  *count = expr_sub(c, expr_min(c, at[1], extent), *first);
+  *count = expr_simplify(c, expr_max(c, *count, i64(c, 0)));
 }
 
 /* ---- the padded operand in lanes ---- */

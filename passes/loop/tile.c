@@ -80,19 +80,24 @@ Stmt *each_vector(Tile *t, VectorFn fn, void *ctx) {
 /* A statement for row i (an expression) of the tile; exists: in any case. */
 typedef Stmt *(*RowFn)(Tile *t, const Expr *i, bool exists, void *ctx);
 
-/* fn for rows [from, to): a loop over those that exist in any case, one over the others. */
+/* fn for rows [from, to): a loop over those that exist in any case, one over the others; or one
+ * over the first of all, one over the last. */
 static Stmt *rows_loop(Tile *t, uint32_t from, uint32_t to, RowFn fn, void *ctx) {
   Emit *em = t->kn->em;
   StmtVec out = {0};
   bool apart = !t->rolled || !is_guarded(t); /* else it is one loop, not to have its code twice */
-  uint32_t mid = !apart || t->least < from ? from : t->least < to ? t->least : to;
+  uint32_t cut = t->ends ? t->head : t->least;
+  uint32_t mid = !apart || cut < from ? from : cut < to ? cut : to;
+  const Expr *first = t->row;
   uint32_t at[3] = {from, mid, to};
   for (int p = 0; p < 2; p++) {
     uint32_t n = at[p + 1] - at[p];
     if (!n) continue;
     Var *i = loop_var(em->c, "i");
     const Expr *row = simp_add(em->c, i->expr, i64(em->c, at[p]));
-    vec_push(em->tmp, &out, tile_loop(t, i, n, fn(t, row, p == 0, ctx)));
+    if (t->ends && p == 0) t->row = i64(em->c, 0);
+    vec_push(em->tmp, &out, tile_loop(t, i, n, fn(t, row, t->ends || p == 0, ctx)));
+    t->row = first;
   }
   return seq_of(em->a, &out);
 }
@@ -344,11 +349,14 @@ static Stmt *k_by_rows(Tile *t, uint32_t x, const Bound *b) {
   StmtVec out = {0};
   expr_const_int(em->c, k->extent, &n);
   for (int64_t v = 0; v < n; v++) {
-    int64_t lo = t->first + from, hi = t->first + to;
-    bound_rows(b, v, &lo, &hi);
+    int64_t first = t->ends ? 0 : t->first, lo = first + from, hi = first + to;
+    if (t->ends)
+      bound_ends(b, v, t->head, t->height, &lo, &hi);
+    else
+      bound_rows(b, v, &lo, &hi);
     if (lo >= hi) continue;
-    t->from = (uint32_t)(lo - t->first);
-    t->to = (uint32_t)(hi - t->first);
+    t->from = (uint32_t)(lo - first);
+    t->to = (uint32_t)(hi - first);
     emit_bind(em, k->var, i64(em->c, v));
     Stmt *step = k_loops(t, x + 1);
     if (step) vec_push(em->tmp, &out, step);
@@ -389,9 +397,9 @@ static void bind_bounds(Tile *t, StmtVec *out) {
   const Contraction *con = t->kn->con;
   for (uint32_t i = 0; i < con->nbounds; i++) {
     const Bound *b = &con->bounds[i];
-    if (b->tiled) continue;
+    if (b->tiled && !t->kn->by_row) continue;
     const Expr *row = subst_vars(em->c, &em->fixed, b->row->expr), *first, *count;
-    bound_steps(em->c, b, row, con->k[b->k].extent, &first, &count);
+    bound_steps(em->c, b, row, con->m.extent, con->k[b->k].extent, &first, &count);
     Var *f = loop_var(em->c, "first"), *n = loop_var(em->c, "count");
     vec_push(em->tmp, out, stmt_let(em->a, con->st->span, f, first));
     vec_push(em->tmp, out, stmt_let(em->a, con->st->span, n, count));
@@ -410,8 +418,8 @@ static Stmt *k_loops(Tile *t, uint32_t x) {
   if (x == con->nk) return k_step(t);
   if (con->edges) return k_each(t, x);
   const Bound *b = bound_of(con, x);
-  if (b && b->tiled && t->first >= 0) return k_by_rows(t, x, b);
-  if (b && !b->tiled) return k_within(t, x, b);
+  if (b && (!b->tiled || kn->by_row)) return k_within(t, x, b);
+  if (b && (t->first >= 0 || t->ends)) return k_by_rows(t, x, b);
   const Axis *k = &con->k[x];
   const Expr *extent = con->k_seen ? con->k_seen : k->extent;
   int64_t steps = 1, e;
@@ -532,6 +540,7 @@ Stmt *emit_tile(Tile *t) {
   each_sum(t, clear_set, t->height * (t->phases - 1), 0, &out);
   t->from = 0;
   t->to = t->height;
+  if (t->kn->by_row) bind_row(t, i64(em->c, 0), true);
   bind_bounds(t, &out);
   WindowTile part = {t->row,    t->col,         t->first,          t->height,    t->nv,
                      t->vector, t->rows_inside, t->columns_inside, is_guarded(t)};

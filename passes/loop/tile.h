@@ -16,6 +16,8 @@ typedef struct {
   int64_t k[MAX_AXES]; /* steps of the axes of k, where columns have edges */
   int64_t first;       /* the first row's number, of a tile at the border; else -1 */
   const Expr *k_first[MAX_BOUNDS], *k_count[MAX_BOUNDS]; /* steps where a row around bounds them */
+  bool ends; /* its first `head` rows are the first of all, the others the last */
+  uint32_t head;
   bool fills;     /* reads B in place and copies what it reads into the panel of the task */
   uint32_t least; /* so many rows exist in any case */
   bool rows_inside, columns_inside; /* of windows: all that they read exist */
