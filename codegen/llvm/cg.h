@@ -117,6 +117,7 @@ typedef enum {
   KNOWN_DIM,     /* the Dim's id */
   KNOWN_ADDRESS, /* data variable id << 32 | id of the Dim in bytes */
   KNOWN_MASK,    /* lanes << 32 | id of the count */
+  KNOWN_SPLAT,   /* the variable's id: a register of which all lanes have its value */
   KNOWN_KINDS,
 } Known;
 
@@ -265,6 +266,8 @@ bool dim_has_opaque(const Dim *d);
 bool fn_is_index(Fn *fn, const Expr *e);
 /* The mask of the first `count` of `lanes` lanes. */
 LLVMValueRef fn_lane_mask(Fn *fn, const Dim *count, uint32_t lanes);
+/* The value of scalar variable v in all lanes, made where it got that value. */
+LLVMValueRef fn_broadcast(Fn *fn, const Var *v, uint32_t lanes);
 /* Pointer to element `off` (resolved) of memory at `data`, elements of `bytes`. */
 LLVMValueRef fn_address(Fn *fn, const Var *data, const Dim *off, uint32_t bytes);
 

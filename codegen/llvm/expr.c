@@ -747,7 +747,9 @@ static LLVMValueRef emit(Fn *fn, const Expr *e) {
     LLVMValueRef iota = cg_iota(cg, cg_reg_type(cg, dtype_scalar(e->dtype)), n);
     return LLVMBuildAdd(b, base, LLVMBuildMul(b, step, iota, ""), "");
   }
-  case EXPR_BROADCAST: return cg_splat(cg, b, fn_expr(fn, e->arg[0]), e->dtype.lanes);
+  case EXPR_BROADCAST:
+    return e->arg[0]->kind == EXPR_VAR ? fn_broadcast(fn, e->arg[0]->var, e->dtype.lanes)
+                                       : cg_splat(cg, b, fn_expr(fn, e->arg[0]), e->dtype.lanes);
   case EXPR_SHUFFLE: return shuffle(fn, e);
   case EXPR_LET: {
     LLVMValueRef v = fn_expr(fn, e->arg[1]);

@@ -470,6 +470,31 @@ LLVMValueRef fn_lane_mask(Fn *fn, const Dim *count, uint32_t lanes) {
   return LLVMBuildICmp(fn->b, LLVMIntSLT, m, LLVMConstNull(LLVMTypeOf(m)), "");
 }
 
+/* ---- broadcasts ---- */
+
+/* LLVM moves a broadcast out of no loop that may not run at all. Where several registers of one
+ * value are wanted, one is made there and repeated in the loop, so that one is all that is kept. */
+LLVMValueRef fn_broadcast(Fn *fn, const Var *v, uint32_t lanes) {
+  Cg *cg = fn->cg;
+  const Binding *b = fn_lookup(fn, v);
+  uint32_t bits = v->dtype.bits, full = bits ? fn->v->vector_bits / bits : 0;
+  uint32_t home = b ? home_level(fn, b->level) : fn->level;
+  if (!b || !b->val || home == fn->level || full < 2 || lanes % full)
+    return cg_splat(cg, fn->b, fn_expr(fn, v->expr), lanes);
+  LLVMValueRef one = recall(fn, KNOWN_SPLAT, v->id, b->level, home);
+  if (!one) {
+    uint32_t from = go_to_level(fn, home);
+    one = cg_splat(cg, fn->b, b->val, full);
+    go_to_level(fn, from);
+    map_set(&fn->scopes.at[home]->known[KNOWN_SPLAT], v->id, one);
+  }
+  if (lanes == full) return one;
+  LLVMValueRef *at = ARENA_ARRAY(fn->arena, LLVMValueRef, lanes);
+  for (uint32_t i = 0; i < lanes; i++) at[i] = cg_i32(cg, (int32_t)(i % full));
+  return LLVMBuildShuffleVector(fn->b, one, LLVMGetPoison(LLVMTypeOf(one)),
+                                LLVMConstVector(at, lanes), "");
+}
+
 /* ---- addresses ---- */
 
 static LLVMValueRef move_address(Fn *fn, LLVMValueRef p, int64_t bytes) {

@@ -76,7 +76,8 @@ bool group_is_read_after(Sched *s, const Group *g, const Buffer *b) {
 }
 
 void emit_init(Emit *em, Sched *s, Group *g) {
-  *em = (Emit){.s = s, .lc = s->lc, .c = s->c, .a = s->a, .tmp = s->tmp, .g = g, .row_lanes = 1};
+  *em = (Emit){
+      .s = s, .lc = s->lc, .c = s->c, .a = s->a, .tmp = s->tmp, .g = g, .row_lanes = 1, .rows = 1};
   map_init(&em->temps, s->tmp);
   map_init(&em->fixed, s->tmp);
   for (uint32_t i = 0; i < g->n; i++) {

@@ -4,6 +4,8 @@
 
 #include "passes/loop/schedule.h"
 
+#define INNER_UNROLL 4 /* vectors at a time along an inner axis */
+
 /* Which axis runs over lanes; var NULL: none, everything is scalar. */
 typedef struct {
   Var *var;
@@ -33,6 +35,7 @@ typedef struct Emit {
   Map fixed;          /* Var -> Expr: collapsed axes, axes bound by loops */
   Lanes now;          /* lanes of the outer vector axis */
   uint32_t row_lanes; /* lanes per element of row buffers (1: scalar rows) */
+  uint32_t rows;      /* iterations of the outer loops that will be done at once (jam.c) */
   bool inner_vec;     /* stages may vectorise an inner axis of their own */
   bool use_mask;
 } Emit;

@@ -206,6 +206,11 @@ static void symbolic_axis(Emit *em, Horizontal *h, const Chunks *ch, StmtVec *ou
   Context *c = em->c;
   uint32_t wide = ch->full * ch->unroll;
   StmtVec some = {0}, whole = {0};
+  if (ch->unroll == 1) {
+    emit_left(em, ch, i64(c, 0), &whole);
+    emit_or_part(em, ch, &whole, out);
+    return;
+  }
   h->wide = begin_sums(em, h, wide, ch->full >= 4, &some);
   const Expr *start = emit_whole_chunks(em, ch, wide, i64(c, 0), &some);
   end_wide(em, h, &some);
@@ -223,7 +228,7 @@ void emit_horizontal(Emit *em, const Stage *st, const Axis *red, uint32_t nred, 
   const Expr *identity = red_identity(c, st->red, d);
   if (!identity) identity = init;
   Horizontal h = {.st = st, .before = before, .row = row, .axis = red[x].var, .identity = identity};
-  Chunks ch = {.ax = &red[x], .full = stage_lanes(em, st), .unroll = 4};
+  Chunks ch = {.ax = &red[x], .full = stage_lanes(em, st), .unroll = INNER_UNROLL};
   int64_t n;
   bool known = expr_const_int(c, red[x].extent, &n);
   if (known) { /* one width throughout, so that one accumulator serves */
@@ -235,6 +240,7 @@ void emit_horizontal(Emit *em, const Stage *st, const Axis *red, uint32_t nred, 
   } else {
     const Stage *stages[] = {before ? before : st, st};
     ch.repeats = st->red != RED_ADD && emit_repeats(em, stages, before ? 2 : 1);
+    if (st->red != RED_ADD) ch.unroll /= em->rows; /* its order doesn't matter */
     h.one = begin_sums(em, &h, ch.full, ch.full >= 4, out);
   }
   ch.span = st->span;

@@ -2,12 +2,14 @@
  *
  * The group's outer loops surround all stages. One axis runs over vector lanes: an outer one when
  * it is contiguous in most accesses (each lane is then an element, or a column), else each stage
- * vectorises an inner axis of its own (a row).
+ * vectorises an inner axis of its own (a row). Rows that wait for a sum of theirs are taken several
+ * at a time.
  */
 #include "passes/loop/emit.h"
 
 #define PARALLEL_WORK (64 * 1024) /* about elements; less isn't shared by threads */
 #define PIECE_WORK (16 * 1024)
+#define SHORT_ROW (8 * 1024) /* bytes of a row of which several are done at once */
 
 typedef struct {
   const Stage *st;
@@ -116,7 +118,14 @@ static void emit_stage(Emit *em, const Stage *st, const Lanes *ln, const Stage *
     emit_horizontal(em, st, inner + nsp, n - nsp, (uint32_t)x - nsp, before, row, &body);
   } else if (x >= 0) {
     Point p = {st, inner + nsp, n - nsp};
-    Chunks ch = {&inner[x], full, 4, 0, emit_repeats(em, &st, 1), true, st->span, point_chunk, &p};
+    Chunks ch = {.ax = &inner[x],
+                 .full = full,
+                 .unroll = INNER_UNROLL / em->rows,
+                 .repeats = emit_repeats(em, &st, 1),
+                 .narrows = true,
+                 .span = st->span,
+                 .fn = point_chunk,
+                 .ctx = &p};
     emit_chunks(em, &ch, &body);
   } else {
     emit_point(em, st, ln, inner + nsp, n - nsp, &body);
@@ -201,6 +210,112 @@ static void narrow(const Sched *s, Group *g) {
     if ((seen = map_getp(&s->seen, g->outer[o].var))) g->outer[o].extent = seen;
 }
 
+/* Iterations of an outer loop that a thread takes at least. */
+static int64_t grain_of(Emit *em, const Axis *ax) {
+  int64_t per = 0;
+  for (uint32_t i = 0; i < em->g->n; i++) per += static_work(em, em->g->stages[i], ax->var);
+  return PIECE_WORK / (per > 0 ? per : 1) + 1;
+}
+
+/* grain 0: not for threads. */
+static Stmt *outer_loop(Emit *em, Var *v, const Expr *extent, int64_t grain, Stmt *body) {
+  Stmt *st = loop_of(em->lc, em->g->stages[0]->span, v, extent, FOR_SERIAL, body);
+  if (grain && st && st->kind == STMT_FOR) loop_set_parallel(em->lc, st, grain);
+  return st;
+}
+
+/* ---- several rows at once ---- */
+
+typedef struct {
+  uint32_t n;           /* rows; 1: one by one */
+  const Expr *is_short; /* whether a row is short enough; NULL: it is */
+} Rows;
+
+/* Whether st is a reduction along the row that another stage waits for. */
+static bool is_awaited(Emit *em, const Stage *st) {
+  bool read = false;
+  for (uint32_t i = 0; i < em->g->n; i++) read |= stage_reads(em->g->stages[i], st->out);
+  return read && st->naxes > st->nspatial;
+}
+
+typedef struct {
+  const Axis *inner;
+  uint32_t n;
+  bool any;
+} Math;
+static bool find_math(const Expr *e, void *ctx) {
+  Math *m = ctx;
+  if (e->kind == EXPR_CALL && (intrin_table[e->intrin].flags & INTRIN_FLOAT))
+    for (uint32_t i = 0; i < m->n; i++) m->any |= expr_uses_var(e, m->inner[i].var);
+  return !m->any;
+}
+
+/* How many rows, of which `ax` is the loop, are worth it: not those of functions that fill all
+ * registers by themselves, and long ones gain nothing but more memory to go through at once. */
+static Rows rows_at_once(Emit *em, const Axis *ax) {
+  Context *c = em->c;
+  Rows one = {1, NULL}, many = {MAX_JAM, NULL};
+  int64_t size, count, temps = 0;
+  bool awaited = false;
+  if (!ax || !em->inner_vec) return one;
+  for (uint32_t i = 0; i < em->g->n; i++) {
+    const Stage *st = em->g->stages[i];
+    Axis inner[MAX_AXES] = {0};
+    uint32_t nsp, n = stage_inner_axes(em->g, st, inner, &nsp);
+    const Expr *row = i64(c, (int64_t)dtype_bytes(st->out->dtype));
+    for (uint32_t k = 0; k < n; k++) row = expr_simplify(c, expr_mul(c, row, inner[k].extent));
+    if (!expr_const_int(c, row, &size)) {
+      const Expr *test = compare_to(c, EXPR_LE, row, SHORT_ROW);
+      many.is_short = many.is_short && many.is_short != test
+                          ? expr_binary(c, EXPR_AND, many.is_short, test)
+                          : test;
+    } else if (size > SHORT_ROW) {
+      return one;
+    } else if (nsp && !group_is_read_after(em->s, em->g, st->out)) {
+      temps += size;
+    }
+    Math m = {inner, n, false};
+    expr_walk(st->value, find_math, &m);
+    if (m.any && em->s->v->vector_regs < 32) many.n = 2;
+    awaited |= is_awaited(em, st);
+  }
+  if (expr_const_int(c, ax->extent, &count) && count < many.n) many.n = (uint32_t)count;
+  return awaited && temps < SHORT_ROW ? many : one;
+}
+
+/* The loop over the rows as two: over blocks of several, and over those that are left. */
+static void emit_row_blocks(Emit *em, const Axis *ax, const Rows *rows, bool parallel,
+                            StmtVec *out) {
+  Context *c = em->c;
+  Body one = {NULL};
+  int64_t grain = parallel ? grain_of(em, ax) : 0;
+  const Expr *n = i64(c, rows->n), *blocks = expr_simplify(c, expr_floordiv(c, ax->extent, n));
+  if (rows->is_short) {
+    Var *v = var_create(c, "blocks", DT_I64);
+    blocks = expr_select(c, rows->is_short, blocks, i64(c, 0));
+    vec_push(em->tmp, out, stmt_let(em->a, em->g->stages[0]->span, v, blocks));
+    blocks = v->expr;
+  }
+  Var *row = loop_var(c, ax->var->name), *block = loop_var(c, ax->var->name);
+  StmtVec body = {0};
+  em->rows = rows->n;
+  emit_bind(em, ax->var, row->expr);
+  body_chunk(em, &(Lanes){0}, &body, &one);
+  em->rows = 1;
+  Stmt *many = rows_jam(em->lc, row, expr_mul(c, block->expr, n), rows->n, seq_of(em->a, &body));
+  many = outer_loop(em, block, blocks, grain ? grain / rows->n + 1 : 0, many);
+  if (many) vec_push(em->tmp, out, many);
+  const Expr *done = expr_simplify(c, expr_mul(c, blocks, n));
+  const Expr *left = expr_simplify(c, expr_sub(c, ax->extent, done));
+  if (expr_is_int(left, 0)) return;
+  StmtVec rest = {0};
+  row = loop_var(c, ax->var->name);
+  emit_bind(em, ax->var, expr_simplify(c, expr_add(c, done, row->expr)));
+  body_chunk(em, &(Lanes){0}, &rest, &one);
+  Stmt *single = outer_loop(em, row, left, grain, seq_of(em->a, &rest));
+  if (single) vec_push(em->tmp, out, single);
+}
+
 void group_emit(Sched *s, Group *g, StmtVec *out) {
   narrow(s, g);
   if (regions_emit(s, g, out) || unswitch_emit(s, g, out) || stretches_emit(s, g, out)) return;
@@ -281,18 +396,19 @@ void group_emit(Sched *s, Group *g, StmtVec *out) {
     Chunks ch = {vec, full, unroll, grain, again, true, span, body_chunk, &b};
     emit_chunks(&em, &ch, &body);
   } else {
-    body_chunk(&em, &(Lanes){0}, &body, &b);
+    Rows rows = rows_at_once(&em, nl ? &loops[nl - 1] : NULL);
+    if (rows.n > 1) {
+      nl--;
+      emit_row_blocks(&em, &loops[nl], &rows, !nl && parallel, &body);
+    } else {
+      body_chunk(&em, &(Lanes){0}, &body, &b);
+    }
   }
   if (!body.n) return;
   Stmt *st = seq_of(s->a, &body);
-  for (uint32_t i = nl; st && i-- > 0;) {
-    st = loop_of(s->lc, span, vars[i], loops[i].extent, FOR_SERIAL, st);
-    if (i == 0 && parallel && st && st->kind == STMT_FOR) {
-      int64_t per = 0;
-      for (uint32_t k = 0; k < g->n; k++) per += static_work(&em, g->stages[k], loops[0].var);
-      loop_set_parallel(s->lc, st, PIECE_WORK / (per > 0 ? per : 1) + 1);
-    }
-  }
+  for (uint32_t i = nl; st && i-- > 0;)
+    st = outer_loop(&em, vars[i], loops[i].extent,
+                    i == 0 && parallel ? grain_of(&em, &loops[0]) : 0, st);
   if (st) vec_push(s->tmp, out, st);
 }
 

@@ -113,6 +113,12 @@ bool group_varies(const Group *g, const Expr *e);
  * divides the loop's extent. false: a stage has no room for one more axis. */
 bool group_split_axis(Sched *s, const Group *g, uint32_t o, const Expr *size, Group *out);
 
+/* ---- jam.c ---- */
+#define MAX_JAM 4
+/* `body`, of one row, for rows first .. first + n (n <= MAX_JAM), which don't depend on each other:
+ * statement by statement, in common loops. */
+Stmt *rows_jam(LoopCtx *lc, const Var *row, const Expr *first, uint32_t n, Stmt *body);
+
 /* ---- emit.c ---- */
 /* Loops for a group that is no contraction. */
 void group_emit(Sched *s, Group *g, StmtVec *out);
