@@ -101,22 +101,16 @@ const Expr *te_select(Context *c, const Expr *cond, const Expr *a, const Expr *b
 }
 
 /* ---- conversions ---- */
-/* The cast only ever sees values inside the target's range; the rest is chosen around it. Bounds
- * are powers of two, so exact in float32 and float64. */
+/* T.Cast saturates at 32 and 64 bits and keeps the low bits of that where fewer are asked for, or
+ * 32 without a sign: those are cut between integers, as instructions that narrow vectors do at
+ * once. */
 static const Expr *float_to_int(Context *c, DType d, const Expr *e) {
-  const Expr *x = te_widen(c, e);
   bool uns = dtype_is_uint(d);
-  int64_t min = uns ? 0 : d.bits >= 64 ? INT64_MIN : -(INT64_C(1) << (d.bits - 1));
-  int64_t max = uns ? dtype_wrap(d, -1) : -(min + 1);
-  const Expr *lo = K(uns ? 0.0 : (double)min), *hi = K(ldexp(1.0, uns ? d.bits : d.bits - 1));
-  if (d.bits < 24) { /* the limits are float32: cut before the conversion, in lanes of one size */
-    const Expr *cut = SEL(GE(x, hi), K((double)max), SEL(EQ(x, x), x, K(0)));
-    return expr_cast(c, d, SEL(LT(x, lo), lo, cut));
-  }
-  const Expr *inside = AND(GE(x, lo), LT(x, hi));
-  const Expr *r = expr_cast(c, d, SEL(inside, x, K(0)));
-  r = SEL(GE(x, hi), expr_int(c, d, max), r);
-  return SEL(LT(x, lo), expr_int(c, d, min), r);
+  if (d.bits == 64 || (d.bits == 32 && !uns)) return expr_cast(c, d, e);
+  DType wide = d.bits == 32 ? DT_I64 : DT_I32;
+  int64_t min = uns ? 0 : -(INT64_C(1) << (d.bits - 1)), max = uns ? dtype_wrap(d, -1) : -(min + 1);
+  const Expr *r = expr_min(c, expr_cast(c, wide, e), expr_int(c, wide, max));
+  return expr_cast(c, d, expr_max(c, r, expr_int(c, wide, min)));
 }
 
 const Expr *te_cast(Context *c, DType d, const Expr *e) {

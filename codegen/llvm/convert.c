@@ -155,22 +155,23 @@ static bool is_half(DType d) {
 
 /* A vector of floats to integers as llvm.fptosi.sat and llvm.fptoui.sat do it, which LLVM would
  * take apart into scalars: the others than the numbers in range become the nearest integer, NaN 0.
- */
+ * The low end is a float, so that what lies below, and NaN, becomes it before the conversion; what
+ * lies above is poison that isn't selected. */
 static LLVMValueRef saturate(Cg *cg, LLVMBuilderRef b, LLVMTypeRef it, bool sgn, LLVMValueRef x) {
   uint32_t n = cg_lanes(x);
-  LLVMTypeRef ft = LLVMTypeOf(x), element = LLVMGetElementType(ft);
+  LLVMTypeRef element = LLVMGetElementType(LLVMTypeOf(x));
   uint64_t half = UINT64_C(1) << (LLVMGetIntTypeWidth(LLVMGetElementType(it)) - 1);
   double first = sgn ? -(double)half : 0, past = (sgn ? 1.0 : 2.0) * (double)half;
-  LLVMValueRef least = konst(it, sgn ? half : 0), most = konst(it, sgn ? half - 1 : UINT64_MAX);
   LLVMValueRef lo = cg_splat(cg, b, LLVMConstReal(element, first), n);
   LLVMValueRef hi = cg_splat(cg, b, LLVMConstReal(element, past), n);
-  LLVMValueRef below = LLVMBuildFCmp(b, LLVMRealOLT, x, lo, "");
+  LLVMValueRef in = LLVMBuildFCmp(b, LLVMRealOGT, x, lo, "");
+  LLVMValueRef from = LLVMBuildSelect(b, in, x, lo, "");
+  LLVMValueRef r = sgn ? LLVMBuildFPToSI(b, from, it, "") : LLVMBuildFPToUI(b, from, it, "");
   LLVMValueRef above = LLVMBuildFCmp(b, LLVMRealOGE, x, hi, "");
-  LLVMValueRef in = LLVMBuildFCmp(b, LLVMRealOGE, x, lo, "");
-  in = LLVMBuildAnd(b, in, LLVMBuildFCmp(b, LLVMRealOLT, x, hi, ""), "");
-  x = LLVMBuildSelect(b, in, x, LLVMConstNull(ft), "");
-  LLVMValueRef r = sgn ? LLVMBuildFPToSI(b, x, it, "") : LLVMBuildFPToUI(b, x, it, "");
-  return LLVMBuildSelect(b, below, least, LLVMBuildSelect(b, above, most, r, ""), "");
+  r = LLVMBuildSelect(b, above, konst(it, sgn ? half - 1 : UINT64_MAX), r, "");
+  if (!sgn) return r;
+  LLVMValueRef nan = LLVMBuildFCmp(b, LLVMRealUNO, x, x, "");
+  return LLVMBuildSelect(b, nan, LLVMConstNull(it), r, "");
 }
 
 static LLVMValueRef float_to_int(Cg *cg, LLVMBuilderRef b, DType to, LLVMValueRef x) {

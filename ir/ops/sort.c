@@ -2,10 +2,11 @@
  *
  * One stage makes the permutation that sorts each row: a merge sort from the bottom up over
  * positions, so that it is stable in both directions and takes n log n steps whatever the data. NaN
- * counts as greater than every number (NumPy's order). Where only a few first places are asked for,
- * one pass over the row keeps them in order instead. Rows are sorted in parallel, each in memory of
- * its own. The results then are plain stages that read through the permutation. A row runs over the
- * reduced axes of a TeAxes, in row-major order. */
+ * counts as greater than every number (NumPy's order). Where only the first places are asked for,
+ * one pass over the row keeps a few of them in order instead; for more, the key of the last of them
+ * is found by halving and what stands before it is sorted. Rows are sorted in parallel, each in
+ * memory of its own. The results then are plain stages that read through the permutation. A row
+ * runs over the reduced axes of a TeAxes, in row-major order. */
 #include "ir/ops/script.h"
 
 #include <string.h>
@@ -54,7 +55,7 @@ static const Expr *sort_key(Context *c, const Expr *x, bool descending) {
   return descending ? expr_unary(c, EXPR_BITNOT, key) : key;
 }
 
-/* What sorts a row: keys and positions, twice, and where a merge stands. */
+/* What sorts n elements: keys and positions, twice, and where a merge stands. */
 typedef struct {
   const Expr *n;
   Buffer *keys, *perm; /* [2, n]; a merge reads one half and writes the other */
@@ -119,89 +120,174 @@ static Stmt *merge_keys(LowerCtx *lc, const TeMerge *m, void *ctx) {
              STOREN(s->state, ADD(m->j, SUB(one, taken)), I64(MERGE_RIGHT)));
 }
 
-/* Sorts a row by its keys. */
+/* Sorts the row whose keys are in the first half. */
 static Stmt *sort_row(LowerCtx *lc, RowSort *s) {
   Var *k = VAR("k");
   return SEQ(FOR(k, s->n, STOREN(s->perm, k->expr, I64(0), k->expr)),
              te_merge_sort(lc, s->n, s->state, merge_keys, s));
 }
 
-#define MAX_SELECTED 32 /* first places that are kept in order by insertion */
+#define MAX_INSERTED 32 /* first places that are kept in order by insertion */
+
+/* The first places of a row. */
+typedef struct {
+  RowSort s;   /* of them */
+  Buffer *row; /* the keys of n elements; behind them up to whole COUNTERS the greatest key */
+  const Expr *n;
+} Selection;
 
 /* Puts element `at` into its place among the chosen ones, of which the last falls out; those behind
  * the first `at` are empty yet. */
-static Stmt *insert(LowerCtx *lc, const RowSort *s, int64_t places, const Var *at, const Var *key) {
+static Stmt *insert(LowerCtx *lc, const RowSort *s, const Var *at, const Var *key) {
   Context *c = lc->c;
   Var *back = VAR("back"), *to = VAR("to");
-  const Expr *last = I64(places - 1), *left = SUB(to->expr, I64(1)), *zero = I64(0), *one = I64(1);
-  const Expr *behind = LOADN(s->keys, one, left);
-  Stmt *move = SEQ(STOREN(s->keys, behind, one, to->expr), STOREN(s->keys, key->expr, one, left),
+  const Expr *last = SUB(s->n, I64(1)), *left = SUB(to->expr, I64(1)), *zero = I64(0);
+  const Expr *behind = LOADN(s->keys, zero, left);
+  Stmt *move = SEQ(STOREN(s->keys, behind, zero, to->expr), STOREN(s->keys, key->expr, zero, left),
                    STOREN(s->perm, LOADN(s->perm, zero, left), zero, to->expr),
                    STOREN(s->perm, at->expr, zero, left));
   Stmt *step = IF(OR(GE(left, at->expr), LT(key->expr, behind)), move, NULL);
-  return SEQ(STOREN(s->keys, key->expr, one, last), STOREN(s->perm, at->expr, zero, last),
+  return SEQ(STOREN(s->keys, key->expr, zero, last), STOREN(s->perm, at->expr, zero, last),
              FOR(back, last, SEQ(LET(to, SUB(last, back->expr)), step)));
 }
 
-/* perm[0] = the first `places` positions of a row in order, keys[1] theirs. An element that comes
- * before the last of them is inserted behind those that it doesn't precede. */
-static Stmt *select_row(LowerCtx *lc, const RowSort *s, int64_t places) {
+/* perm[0] = the first positions of a row in order, keys[0] theirs. An element that comes before the
+ * last of them is inserted behind those that it doesn't precede. */
+static Stmt *select_few(LowerCtx *lc, const Selection *x) {
   Context *c = lc->c;
+  const RowSort *s = &x->s;
   Var *at[2] = {VAR("at"), VAR("at")}, *key[2], *k = VAR("k");
-  const Expr *zero = I64(0), *one = I64(1), *fill = I64(places);
+  const Expr *zero = I64(0);
   Stmt *look[2], *put[2];
   for (int i = 0; i < 2; i++) {
     key[i] = var_create(c, "key", s->keys->dtype);
-    look[i] = LET(key[i], LOADN(s->keys, zero, at[i]->expr));
-    put[i] = insert(lc, s, places, at[i], key[i]);
+    look[i] = LET(key[i], LOADN(x->row, at[i]->expr));
+    put[i] = insert(lc, s, at[i], key[i]);
   }
-  Stmt *clear = SEQ(STOREN(s->keys, expr_int(c, s->keys->dtype, 0), one, k->expr),
+  Stmt *clear = SEQ(STOREN(s->keys, expr_int(c, s->keys->dtype, 0), zero, k->expr),
                     STOREN(s->perm, zero, zero, k->expr));
-  const Expr *enters = LT(key[1]->expr, LOADN(s->keys, one, I64(places - 1)));
-  Stmt *rest = stmt_for(lc->arena, lc->node->span, at[1], fill, SUB(s->n, fill), FOR_SERIAL,
+  const Expr *enters = LT(key[1]->expr, LOADN(s->keys, zero, SUB(s->n, I64(1))));
+  Stmt *rest = stmt_for(lc->arena, lc->node->span, at[1], s->n, SUB(x->n, s->n), FOR_SERIAL,
                         SEQ(look[1], IF(enters, put[1], NULL)));
-  return SEQ(FOR(k, fill, clear), FOR(at[0], fill, SEQ(look[0], put[0])), rest);
+  return SEQ(FOR(k, s->n, clear), FOR(at[0], s->n, SEQ(look[0], put[0])), rest);
+}
+
+#define COUNTERS 64 /* keys that are counted in one step, each by a counter of its own: lanes */
+
+/* total[to] = how many keys of the row are less than `limit`. */
+static Stmt *count_before(LowerCtx *lc, const Selection *x, const Var *limit, Buffer *total,
+                          const Expr *to) {
+  Context *c = lc->c;
+  const Expr *lanes = I64(COUNTERS), *none = expr_int(c, limit->dtype, 0),
+             *one = expr_int(c, limit->dtype, 1);
+  Buffer *counts = buffer_create(c, "counts", limit->dtype, &lanes, 1, "local");
+  Var *clear = VAR("k"), *block = VAR("block"), *k = VAR("k"), *each = VAR("k");
+  const Expr *key = LOADN(x->row, ADD(MUL(block->expr, lanes), k->expr));
+  const Expr *more = ADD(LOADN(counts, k->expr), SEL(LT(key, limit->expr), one, none));
+  const Expr *sum = ADD(LOADN(total, to), te_cast(c, DT_I64, LOADN(counts, each->expr)));
+  return SEQ(stmt_alloc(lc->arena, lc->node->span, counts),
+             FOR(clear, lanes, STOREN(counts, none, clear->expr)),
+             FOR(block, expr_floordiv(c, x->row->shape[0], lanes),
+                 FOR(k, lanes, STOREN(counts, more, k->expr))),
+             STOREN(total, I64(0), to), FOR(each, lanes, STOREN(total, sum, to)));
+}
+
+/* The same by steps whose number depends on the keys' size alone: fewer than the wanted places
+ * stand before the key ends[0], before[0] of them, and the last wanted one isn't behind ends[1].
+ * Halving ends where both meet, or at a key that just the wanted ones stand before. Those, or as
+ * many of its equals as are missing, are copied and sorted. */
+static Stmt *select_many(LowerCtx *lc, const Selection *x) {
+  Context *c = lc->c;
+  const RowSort *s = &x->s;
+  DType d = s->keys->dtype;
+  const Expr *zero = I64(0), *one = I64(1), *two = I64(2), *unit = expr_int(c, d, 1);
+  const Expr *top = expr_int(c, d, d.bits == 64 ? INT64_MAX : INT32_MAX);
+  Buffer *ends = buffer_create(c, "ends", d, &two, 1, "local"),
+         *before = buffer_create(c, "before", DT_I64, &two, 1, "local");
+  Var *k = VAR("k"), *p = VAR("p"), *at = VAR("at"), *done = VAR("done"),
+      *limit = var_create(c, "limit", d), *key = var_create(c, "key", d),
+      *last = var_create(c, "last", d);
+  const Expr *lo = LOADN(ends, zero), *hi = LOADN(ends, one), *found = LOADN(before, one);
+  const Expr *half = expr_binary(c, EXPR_SHR, expr_binary(c, EXPR_BITXOR, lo, hi), unit);
+  Stmt *up = SEQ(STOREN(ends, limit->expr, zero), STOREN(before, found, zero));
+  Stmt *down = STOREN(ends, SUB(limit->expr, unit), one);
+  Stmt *halve = SEQ(LET(limit, SUB(expr_binary(c, EXPR_BITOR, lo, hi), half)),
+                    count_before(lc, x, limit, before, one), IF(LE(found, s->n), up, NULL),
+                    IF(GE(found, s->n), down, NULL));
+  const Expr *equal = EQ(key->expr, last->expr), *missing = LOADN(before, one);
+  Stmt *take =
+      SEQ(LET(done, LOADN(before, zero)), STOREN(s->keys, key->expr, zero, done->expr),
+          STOREN(s->perm, at->expr, zero, done->expr), STOREN(before, ADD(done->expr, one), zero),
+          STOREN(before, SUB(missing, SEL(equal, one, zero)), one));
+  const Expr *wanted = OR(LT(key->expr, last->expr), AND(equal, GT(missing, zero)));
+  const Expr *pad = SUB(x->row->shape[0], x->n);
+  return SEQ(
+      stmt_alloc(lc->arena, lc->node->span, ends), stmt_alloc(lc->arena, lc->node->span, before),
+      FOR(k, pad, STOREN(x->row, top, ADD(x->n, k->expr))),
+      STOREN(ends, expr_unary(c, EXPR_BITNOT, top), zero), STOREN(ends, top, one),
+      STOREN(before, zero, zero), FOR(p, I64(d.bits), IF(LT(lo, hi), halve, NULL)), LET(last, lo),
+      STOREN(before, SUB(s->n, LOADN(before, zero)), one), STOREN(before, zero, zero),
+      FOR(at, x->n, SEQ(LET(key, LOADN(x->row, at->expr)), IF(wanted, take, NULL))),
+      te_merge_sort(lc, s->n, s->state, merge_keys, (void *)s));
+}
+
+/* Sorts one row of t->x, or the first `places` of it unless that is 0: perm[half] has the
+ * positions. `steps`: see te_parallel. */
+static Stmt *sort_or_select(LowerCtx *lc, const TeAxes *t, const Expr *const *row, bool descending,
+                            int64_t places, RowSort *s, const Expr **half, int64_t *steps) {
+  Context *c = lc->c;
+  const Expr *n = expr_product(c, t->red, t->nred), *states = I64(MERGE_STATE);
+  int64_t len;
+  bool known = expr_const_int(c, n, &len), few = places > 0 && places <= MAX_INSERTED,
+       many = places > 0 && !few && !(known && places >= len);
+  s->n = few || many ? I64(places) : n;
+  const Expr *shape[2] = {I64(2), s->n}, *lanes = I64(COUNTERS);
+  DType d = key_dtype(te_acc_dtype(t->x->dtype));
+  s->keys = buffer_create(c, "keys", d, shape, 2, "global");
+  s->perm = buffer_create(c, "perm", DT_I64, shape, 2, "global");
+  s->state = buffer_create(c, "state", DT_I64, &states, 1, "local");
+  *half = few ? I64(0) : LOADN(s->state, I64(MERGE_HALF));
+  *steps = !known ? 0 : len * (few ? 2 : many ? d.bits / 8 : te_merge_passes(c, n) + 1);
+  Var *k = VAR("k");
+  const Expr *key = sort_key(c, row_load(lc, t, row, k->expr), descending);
+  Stmt *allocs = SEQ(stmt_alloc(lc->arena, lc->node->span, s->keys),
+                     stmt_alloc(lc->arena, lc->node->span, s->perm),
+                     stmt_alloc(lc->arena, lc->node->span, s->state));
+  if (!few && !many)
+    return SEQ(allocs, FOR(k, n, STOREN(s->keys, key, I64(0), k->expr)), sort_row(lc, s));
+  const Expr *whole = MUL(te_axis_div(c, EXPR_FLOORDIV, ADD(n, I64(COUNTERS - 1)), lanes), lanes);
+  Selection x = {*s, buffer_create(c, "row", d, &whole, 1, "global"), n};
+  return SEQ(allocs, stmt_alloc(lc->arena, lc->node->span, x.row),
+             FOR(k, n, STOREN(x.row, key, k->expr)),
+             few ? select_few(lc, &x) : select_many(lc, &x));
 }
 
 /* A stage with the sorting permutation of every row: [row..., place] -> position in the row; just
  * the first `places` of it unless that is 0. */
 static Buffer *permutation(LowerCtx *lc, const TeAxes *t, bool descending, int64_t places) {
   Context *c = lc->c;
-  Arena *a = lc->arena;
-  Span span = lc->node->span;
-  const Expr *n = expr_product(c, t->red, t->nred), *two_n[2] = {I64(2), n},
-             *states = I64(MERGE_STATE);
   const Expr *shape[TE_MAX_RANK + 1], *row[TE_MAX_RANK], *idx[TE_MAX_RANK + 1];
   uint32_t nrow = 0;
   for (uint32_t i = 0; i < t->x->ndim; i++)
     if (!t->reduced[i]) shape[nrow++] = t->x->shape[i];
-  Var *r = VAR("r"), *done = VAR("k");
-  const Expr *rest = r->expr;
+  Var *r = VAR("r"), *k = VAR("k");
+  const Expr *rest = r->expr, *half;
   for (uint32_t i = nrow; i-- > 0;) {
     idx[i] = row[i] = i ? te_axis_div(c, EXPR_FLOORMOD, rest, shape[i]) : rest;
     if (i) rest = te_axis_div(c, EXPR_FLOORDIV, rest, shape[i]);
   }
-  bool few = places > 0 && places <= MAX_SELECTED;
-  const Expr *kept = few ? I64(places) : n;
-  shape[nrow] = kept;
-  idx[nrow] = done->expr;
+  RowSort s;
+  int64_t steps;
+  Stmt *sort = sort_or_select(lc, t, row, descending, places, &s, &half, &steps);
+  shape[nrow] = s.n;
+  idx[nrow] = k->expr;
   Buffer *out = te_alloc(lc, "order", shape, nrow + 1, DT_I64);
-  int64_t len;
-  bool known = expr_const_int(c, n, &len);
-  Var *k = VAR("k");
-  RowSort s = {.n = n};
-  s.keys = buffer_create(c, "keys", key_dtype(te_acc_dtype(t->x->dtype)), two_n, 2, "global");
-  s.perm = buffer_create(c, "perm", DT_I64, two_n, 2, "global");
-  s.state = buffer_create(c, "state", DT_I64, &states, 1, "local");
-  const Expr *key = sort_key(c, row_load(lc, t, row, k->expr), descending);
-  const Expr *half = few ? I64(0) : LOADN(s.state, I64(MERGE_HALF));
-  Stmt *body = SEQ(stmt_alloc(a, span, s.keys), stmt_alloc(a, span, s.perm),
-                   stmt_alloc(a, span, s.state), FOR(k, n, STOREN(s.keys, key, I64(0), k->expr)),
-                   few ? select_row(lc, &s, places) : sort_row(lc, &s),
-                   FOR(done, kept, stmt_store(a, span, out, idx, LOADN(s.perm, half, done->expr))));
+  Stmt *body =
+      SEQ(sort, FOR(k, s.n,
+                    stmt_store(lc->arena, lc->node->span, out, idx, LOADN(s.perm, half, k->expr))));
   if (nrow) {
     body = FOR(r, expr_product(c, shape, nrow), body);
-    te_parallel(lc, body, known ? len * (few ? 2 : te_merge_passes(c, n) + 1) : 0);
+    te_parallel(lc, body, steps);
   }
   te_block(lc, "sort", body);
   return out;
