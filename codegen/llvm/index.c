@@ -11,10 +11,12 @@
 void fn_bind(Fn *fn, const Var *v, Binding b) {
   Binding *p = ARENA_NEW(fn->arena, Binding);
   *p = b;
-  /* Bound anew (the body of an unrolled loop again): what was computed from the old value goes. */
+  /* Bound anew (the body of an unrolled loop again): what was computed from the old value goes.
+   * Dims and addresses aren't computed from vectors and floats. */
   Binding *old = map_getp(&fn->vars, v);
   if (old && !old->def) {
-    for (uint32_t i = old->level; i < fn->scopes.n; i++) {
+    bool in_dims = v->dtype.lanes == 1 && !dtype_is_float(v->dtype);
+    for (uint32_t i = old->level; in_dims && i < fn->scopes.n; i++) {
       for (uint32_t k = 0; k < KNOWN_KINDS; k++) map_init(&fn->scopes.at[i]->known[k], fn->arena);
       fn->scopes.at[i]->near.n = 0;
     }
@@ -523,8 +525,9 @@ static void keep_pointer(Fn *fn, Scope *s, Near *n, Binding *base) {
 }
 
 /* The address at data + off by way of another one of this level that is 1, 2, 4 or 8 times a pitch
- * before it, where addressing modes can do that: sixteen rows of a symbolic pitch take six pointers
- * and the pitch, and general registers are few. NULL: there is none. */
+ * before it, where addressing modes can do that, and which may be such a one itself: sixteen rows
+ * of a symbolic pitch take one pointer and the pitch for as long as the loop runs, and seven sums
+ * that soon are dead again; general registers are few. NULL: there is none. */
 static LLVMValueRef reach(Fn *fn, const Var *data, Binding *base, const Dim *off) {
   Scope *s = fn->scopes.at[fn->level];
   for (uint32_t i = 0; i < s->near.n; i++) {
@@ -539,7 +542,10 @@ static LLVMValueRef reach(Fn *fn, const Var *data, Binding *base, const Dim *off
       keep_pointer(fn, s, n, base);
       LLVMValueRef pitch = dim_emit(fn, n->pitch);
       LLVMTypeRef unit = LLVMIntTypeInContext(fn->cg->lc, 8 * times);
-      return LLVMBuildGEP2(fn->b, unit, n->at, &pitch, 1, "");
+      LLVMValueRef p = LLVMBuildGEP2(fn->b, unit, n->at, &pitch, 1, "");
+      Near next = {data, off, NULL, n->pitch, p};
+      vec_push(fn->arena, &s->near, next);
+      return p;
     }
   }
   return NULL;
