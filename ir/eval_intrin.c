@@ -188,7 +188,9 @@ static int64_t assume_i(Machine *m, const Code *c) {
 
 /* ---- reductions over lanes: lane i + lane i + n/2, and so on ---- */
 
-static double reduce_f(Machine *m, const Code *c, int op) {
+typedef enum { LANES_ADD, LANES_MUL, LANES_MAX, LANES_MIN } LanesOp;
+
+static double reduce_f(Machine *m, const Code *c, LanesOp op) {
   double v[64] = {0};
   uint32_t n = c->a->d.lanes, lane = m->lane;
   uint64_t epoch = m->epoch;
@@ -207,18 +209,18 @@ static double reduce_f(Machine *m, const Code *c, int op) {
     uint32_t half = (n + 1) / 2;
     for (uint32_t i = 0; i + half < n; i++) {
       double x = v[i], y = v[i + half];
-      if (op == 0)
-        v[i] = dtype_round(c->d, x + y);
+      if (op == LANES_ADD || op == LANES_MUL)
+        v[i] = dtype_round(c->d, op == LANES_ADD ? x + y : x * y);
       else if (isnan(x) || isnan(y))
         v[i] = isnan(x) ? x : y;
       else
-        v[i] = op == 1 ? (x > y ? x : y) : (x < y ? x : y);
+        v[i] = op == LANES_MAX ? (x > y ? x : y) : (x < y ? x : y);
     }
     n = half;
   }
   return v[0];
 }
-static int64_t reduce_i(Machine *m, const Code *c, int op) {
+static int64_t reduce_i(Machine *m, const Code *c, LanesOp op) {
   int64_t r = 0;
   uint32_t n = c->a->d.lanes, lane = m->lane;
   uint64_t epoch = m->epoch;
@@ -230,9 +232,11 @@ static int64_t reduce_i(Machine *m, const Code *c, int op) {
     bool less = uns ? (uint64_t)x < (uint64_t)r : x < r;
     if (i == 0)
       r = x;
-    else if (op == 0)
+    else if (op == LANES_ADD)
       r = dtype_wrap(c->d, (int64_t)((uint64_t)r + (uint64_t)x));
-    else if (op == 1 ? !less : less)
+    else if (op == LANES_MUL)
+      r = dtype_wrap(c->d, (int64_t)((uint64_t)r * (uint64_t)x));
+    else if (op == LANES_MAX ? !less : less)
       r = x;
   }
   m->lane = lane;
@@ -240,22 +244,28 @@ static int64_t reduce_i(Machine *m, const Code *c, int op) {
   return r;
 }
 static double radd_f(Machine *m, const Code *c) {
-  return reduce_f(m, c, 0);
+  return reduce_f(m, c, LANES_ADD);
+}
+static double rmul_f(Machine *m, const Code *c) {
+  return reduce_f(m, c, LANES_MUL);
 }
 static double rmax_f(Machine *m, const Code *c) {
-  return reduce_f(m, c, 1);
+  return reduce_f(m, c, LANES_MAX);
 }
 static double rmin_f(Machine *m, const Code *c) {
-  return reduce_f(m, c, 2);
+  return reduce_f(m, c, LANES_MIN);
 }
 static int64_t radd_i(Machine *m, const Code *c) {
-  return reduce_i(m, c, 0);
+  return reduce_i(m, c, LANES_ADD);
+}
+static int64_t rmul_i(Machine *m, const Code *c) {
+  return reduce_i(m, c, LANES_MUL);
 }
 static int64_t rmax_i(Machine *m, const Code *c) {
-  return reduce_i(m, c, 1);
+  return reduce_i(m, c, LANES_MAX);
 }
 static int64_t rmin_i(Machine *m, const Code *c) {
-  return reduce_i(m, c, 2);
+  return reduce_i(m, c, LANES_MIN);
 }
 
 static int64_t pass_i(Machine *m, const Code *c) {
@@ -351,6 +361,10 @@ bool compile_intrin(Compiler *k, const Expr *e, Code *c) {
   case INTRIN_vector_reduce_add:
     c->i = radd_i;
     c->f = radd_f;
+    return true;
+  case INTRIN_vector_reduce_mul:
+    c->i = rmul_i;
+    c->f = rmul_f;
     return true;
   case INTRIN_vector_reduce_max:
   case INTRIN_vector_reduce_maxnum:

@@ -147,6 +147,10 @@ static LLVMValueRef reduce(Fn *fn, const Expr *e) {
       v = fl ? LLVMBuildFAdd(b, x, y, "") : LLVMBuildAdd(b, x, y, "");
       continue;
     }
+    if (e->intrin == INTRIN_vector_reduce_mul) {
+      v = fl ? LLVMBuildFMul(b, x, y, "") : LLVMBuildMul(b, x, y, "");
+      continue;
+    }
     bool nan = e->intrin == INTRIN_vector_reduce_max || e->intrin == INTRIN_vector_reduce_min;
     bool max = e->intrin == INTRIN_vector_reduce_max || e->intrin == INTRIN_vector_reduce_maxnum;
     if (!fl) {
@@ -416,6 +420,7 @@ LLVMValueRef fn_call_expr(Fn *fn, const Expr *e) {
   case INTRIN_infinity: return limit_value(fn, e);
   case INTRIN_get_active_lane_mask: return lane_mask(fn, e);
   case INTRIN_vector_reduce_add:
+  case INTRIN_vector_reduce_mul:
   case INTRIN_vector_reduce_max:
   case INTRIN_vector_reduce_min:
   case INTRIN_vector_reduce_maxnum:

@@ -171,10 +171,6 @@ int32_t axes_score(Emit *em, const Stage *st, const Axis *ax) {
   return sc.score;
 }
 
-static bool can_horizontal(const Stage *st) {
-  return st->red == RED_ADD || st->red == RED_MAX || st->red == RED_MIN;
-}
-
 uint32_t stage_lanes(Emit *em, const Stage *st) {
   Group one = {.stages = (Stage *[]){(Stage *)st}, .n = 1};
   DType wide, narrow;
@@ -188,7 +184,7 @@ int32_t axes_best_inner(Emit *em, const Stage *st, const Axis *inner, uint32_t n
   int32_t best = -1;
   *score = 0;
   for (uint32_t i = 0; i < n; i++) {
-    if (i >= nsp && !can_horizontal(st)) continue;
+    if (i >= nsp && !red_any_order(st->red)) continue;
     int32_t sc = axes_score(em, st, &inner[i]);
     int64_t e; /* few lanes, and a sum over them for each element */
     if (i >= nsp && expr_const_int(em->c, inner[i].extent, &e) && e < (int64_t)stage_lanes(em, st))

@@ -177,8 +177,7 @@ static bool overlaps_at_all(Sched *s, const Stage *st, const Expr *e) {
 }
 
 bool stage_is_window(Sched *s, const Stage *st) {
-  if ((st->red != RED_ADD && st->red != RED_MAX && st->red != RED_MIN) ||
-      !type_fits(s->v, st->out->dtype))
+  if (!red_any_order(st->red) || st->red == RED_MUL || !type_fits(s->v, st->out->dtype))
     return false;
   const Expr *load = factor_load(st->value);
   uint8_t in[MAX_AXES];

@@ -11,6 +11,7 @@
 
 #define MAX_STAGES 64
 #define MAX_INNER 65536 /* elements of the inner loops when joining makes them grow */
+#define TABLE_ROWS 8    /* a row of numbers that serves so many is made before them */
 
 typedef struct {
   Sched *s;
@@ -116,6 +117,22 @@ static bool find_links(Join *j, uint32_t *kept, bool *shrinks) {
   return j->linked;
 }
 
+/* Whether the group makes just a row that serves many rows of st: sharing the loop over columns
+ * would put the rows inside of it, where neighbours in memory are far apart in time. */
+static bool is_table(const Join *j) {
+  const Stage *st = j->st;
+  const Group *g = j->g;
+  int32_t column = st->out->ndim ? st->oaxis[st->out->ndim - 1] : -1;
+  if (column < 0 || j->map[column] < 0 || j->drop[j->map[column]]) return false;
+  for (uint32_t k = 0; k < g->n; k++)
+    if (g->stages[k]->red != RED_NONE) return false;
+  int64_t rows = 1, e;
+  for (uint32_t i = 0; i < (uint32_t)column && rows < TABLE_ROWS; i++)
+    if (j->map[i] < 0 || j->drop[j->map[i]])
+      rows = expr_const_int(j->s->c, st->axes[i].extent, &e) ? rows * e : TABLE_ROWS;
+  return rows >= TABLE_ROWS;
+}
+
 /* Makes st a member, with the names of the loops that it shares. */
 static void join(Join *j, Stage *st) {
   Sched *s = j->s;
@@ -139,7 +156,7 @@ static bool try_join(Sched *s, Group *g, Stage *st) {
   Join j = {.s = s, .g = g, .st = st};
   uint32_t kept;
   bool shrinks;
-  if (!find_links(&j, &kept, &shrinks)) return false;
+  if (!find_links(&j, &kept, &shrinks) || is_table(&j)) return false;
   if (g->contraction) {
     if (shrinks || st->red != RED_NONE) return false;
     for (uint32_t i = 0; i < st->naxes; i++)

@@ -186,12 +186,13 @@ static const Expr *combine_lanes(Emit *em, const Stage *st, const Sums *s) {
   DType d = st->out->dtype;
   const Expr *zero = zero_index(c), *acc = expr_load(c, s->acc, &zero, 1);
   bool max = st->red == RED_MAX;
-  if (!s->nan)
-    return expr_call(c,
-                     st->red == RED_ADD ? INTRIN_vector_reduce_add
-                     : max              ? INTRIN_vector_reduce_max
-                                        : INTRIN_vector_reduce_min,
-                     d, &acc, 1);
+  if (!s->nan) {
+    IntrinId f = st->red == RED_ADD   ? INTRIN_vector_reduce_add
+                 : st->red == RED_MUL ? INTRIN_vector_reduce_mul
+                 : max                ? INTRIN_vector_reduce_max
+                                      : INTRIN_vector_reduce_min;
+    return expr_call(c, f, d, &acc, 1);
+  }
   const Expr *flags = expr_load(c, s->nan, &zero, 1);
   const Expr *any = expr_binary(c, EXPR_NE, flags, splat(c, flags->dtype, 0));
   any = expr_call(c, INTRIN_vector_reduce_max, DT_BOOL, &any, 1);
@@ -239,8 +240,9 @@ void emit_horizontal(Emit *em, const Stage *st, const Axis *red, uint32_t nred, 
     h.wide = begin_sums(em, &h, wide, wide >= 2 * stage_lanes(em, st), out);
   } else {
     const Stage *stages[] = {before ? before : st, st};
-    ch.repeats = st->red != RED_ADD && emit_repeats(em, stages, before ? 2 : 1);
-    if (st->red != RED_ADD) ch.unroll /= em->rows; /* its order doesn't matter */
+    bool any_order = !red_identity(c, st->red, d); /* and any number of times */
+    ch.repeats = any_order && emit_repeats(em, stages, before ? 2 : 1);
+    if (any_order) ch.unroll /= em->rows;
     h.one = begin_sums(em, &h, ch.full, ch.full >= 4, out);
   }
   ch.span = st->span;
@@ -300,8 +302,7 @@ static void reads_own_element(const Expr *load, void *ctx) {
 
 bool emit_takes_in(Emit *em, const Stage *before, const Stage *st, const Lanes *ln, Axis *row) {
   Axis red;
-  if (ln->var || !em->inner_vec || before->red != RED_NONE ||
-      (st->red != RED_ADD && st->red != RED_MAX && st->red != RED_MIN) ||
+  if (ln->var || !em->inner_vec || before->red != RED_NONE || !red_any_order(st->red) ||
       !stage_reads(st, before->out) || !lone_axis(em, before, false, row) ||
       !lone_axis(em, st, true, &red) || stage_lanes(em, before) != stage_lanes(em, st) ||
       !expr_proved_eq(em->c, row->extent, red.extent))

@@ -196,6 +196,9 @@ Stmt *loop_of(LoopCtx *lc, Span sp, Var *v, const Expr *extent, ForKind k, Stmt 
 void loop_set_parallel(LoopCtx *lc, Stmt *loop, int64_t grain);
 /* Neutral element of a reduction, or NULL when `init` has to serve (idempotent ones). */
 const Expr *red_identity(Context *c, RedKind k, DType d);
+/* Whether the terms may be taken in any order, so that each lane, or each part, has some of them.
+ */
+bool red_any_order(RedKind k);
 const Expr *red_combine(Context *c, const Stage *st, const Expr *acc, const Expr *value);
 
 #endif

@@ -82,7 +82,7 @@ static int64_t count_tasks(Sched *s, const Stage *st, int64_t results) {
 static bool plan_parts(Cut *x) {
   Sched *s = x->s;
   const Stage *st = x->st;
-  if (st->red != RED_ADD && st->red != RED_MAX && st->red != RED_MIN) return false;
+  if (!red_any_order(st->red)) return false;
   if (st->out->ndim > MAX_AXES || st->naxes == MAX_AXES) return false;
   int64_t results = count_points(s, st->axes, st->nspatial);
   int64_t terms = count_points(s, st->axes + st->nspatial, st->naxes - st->nspatial);

@@ -157,6 +157,10 @@ const Expr *red_identity(Context *c, RedKind k, DType d) {
   return NULL;
 }
 
+bool red_any_order(RedKind k) {
+  return k == RED_ADD || k == RED_MUL || k == RED_MAX || k == RED_MIN;
+}
+
 const Expr *red_combine(Context *c, const Stage *st, const Expr *acc, const Expr *value) {
   switch (st->red) {
   case RED_ADD: return expr_binary(c, EXPR_ADD, acc, value);
