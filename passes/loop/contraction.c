@@ -297,8 +297,9 @@ bool contraction_emit(Sched *s, Group *g, const Stage *before, StmtVec *out) {
   } else {
     con = (Contraction){0};
     bool packed = find_form(s, g, &con) != NULL;
-    if (before && (packed || !con.st || !sink_fits(s, before, &con))) return false;
-    if (con.st && !before && !con.a_columns) rows_compact(s, g, &con, out);
+    if (before && (packed || !con.st || columns_lie_apart(s, &con) || !sink_fits(s, before, &con)))
+      return false;
+    if (con.st && !before) operands_compact(s, g, &con, out);
     emit_init(&em, s, g);
     if (!before) {
       emit_collapse(&em);

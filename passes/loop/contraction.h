@@ -124,9 +124,10 @@ static inline const Expr *contraction_columns(Context *c, const Contraction *con
 }
 
 /* ---- compact.c ---- */
-/* Copies the rows of A together where that makes one axis of them, and has the group read the copy.
- * `con`: as found before axes were collapsed. */
-void rows_compact(Sched *s, Group *g, const Contraction *con, StmtVec *out);
+/* Copies the rows of A together where that makes one axis of them, or the columns of B where that
+ * fills more lanes, and has the group read the copy. `con`: as found before axes were collapsed. */
+bool columns_lie_apart(Sched *s, const Contraction *con); /* so B's would be copied */
+void operands_compact(Sched *s, Group *g, const Contraction *con, StmtVec *out);
 
 /* ---- padding.c ---- */
 typedef struct {
