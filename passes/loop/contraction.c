@@ -30,6 +30,13 @@ static Stmt *wrap_outer(Sched *s, const Contraction *con, const Axis *axes, Var 
   return st;
 }
 
+/* Adds blocks in the loops over the axes behind the first `from`. */
+static void add_in_loops(Sched *s, const Contraction *con, const Axis *axes, Var *const *vars,
+                         uint32_t from, uint32_t n, const StmtVec *blocks, StmtVec *out) {
+  Stmt *st = wrap_outer(s, con, axes + from, vars + from, n - from, 0, seq_of(s->a, blocks));
+  if (st) vec_push(s->tmp, out, st);
+}
+
 /* The columns that were decided on when constants were packed, else the contiguous ones. */
 static Buffer *find_form(Sched *s, const Group *g, Contraction *con) {
   for (int swap = 1; swap >= 0; swap--) {
@@ -364,17 +371,25 @@ bool contraction_emit(Sched *s, Group *g, const Stage *before, StmtVec *out) {
     if (expr_const_int(c, kn.beside.extent, &run) && work < (1 << 30)) work *= run;
   }
   StmtVec body = {0};
-  if (before && !bare) sink_emit(&em, before, &con, &body);
+  bool sunk = before && !bare;
+  if (sunk) sink_emit(&em, before, &con, &body);
+  /* B has no axis of rows: its panels stand before the loops over those */
+  uint32_t around = pack && !sunk ? con.nouter : no;
   if (pack) {
-    StmtVec packed = {0}, place = {0};
+    StmtVec packed = {0}, blocks = {0}, place = {0};
+    if (!common && n_known && n > 0 && n < kn.src.width) /* no lanes for nothing */
+      kn.src.width = (uint32_t)((n + con.lanes - 1) / con.lanes) * con.lanes;
     kn.src.panels = common ? common_panels(&kn) : pack_panels(&em, &con, kn.src.width, &packed);
     const Expr *in_place = must || common ? NULL : place_when(&kn, m_known ? m : -1, sizes_known);
     kn.many_rows = in_place && !m_known;
-    contraction_blocks(&kn, false, parallel, &packed);
+    contraction_blocks(&kn, false, parallel, &blocks);
+    add_in_loops(s, &con, outer, vars, around, no, &blocks, &packed);
     if (in_place) {
       kn.many_rows = false;
       kn.src.panels = NULL;
-      contraction_blocks(&kn, !m_known, parallel, &place);
+      blocks.n = 0;
+      contraction_blocks(&kn, !m_known, parallel, &blocks);
+      add_in_loops(s, &con, outer, vars, around, no, &blocks, &place);
       vec_push(s->tmp, &body,
                stmt_if(s->a, con.st->span, in_place, seq_of(s->a, &place), seq_of(s->a, &packed)));
     } else {
@@ -396,7 +411,7 @@ bool contraction_emit(Sched *s, Group *g, const Stage *before, StmtVec *out) {
                                          : ", padding left out",
               g->n > 1 ? ", epilogue in registers" : "");
   int64_t grain = outer_parallel ? PARALLEL_WORK / (work > 0 ? work : 1) + 1 : 0;
-  Stmt *st = wrap_outer(s, &con, outer, vars, no, grain, seq_of(s->a, &body));
+  Stmt *st = wrap_outer(s, &con, outer, vars, around, grain, seq_of(s->a, &body));
   if (st) vec_push(s->tmp, out, st);
   return true;
 }
