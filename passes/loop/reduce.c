@@ -227,7 +227,8 @@ void emit_horizontal(Emit *em, const Stage *st, const Axis *red, uint32_t nred, 
   DType d = st->out->dtype;
   const Expr *zero = zero_index(c), *init = emit_value(em, &(Lanes){0}, emit_prepare(em, st->init));
   const Expr *identity = red_identity(c, st->red, d);
-  if (!identity) identity = init;
+  bool idempotent = !identity; /* terms may be taken in any order, and twice */
+  if (idempotent) identity = init;
   Horizontal h = {.st = st, .before = before, .row = row, .axis = red[x].var, .identity = identity};
   Chunks ch = {.ax = &red[x], .full = stage_lanes(em, st), .unroll = INNER_UNROLL};
   int64_t n;
@@ -240,9 +241,8 @@ void emit_horizontal(Emit *em, const Stage *st, const Axis *red, uint32_t nred, 
     h.wide = begin_sums(em, &h, wide, wide >= 2 * stage_lanes(em, st), out);
   } else {
     const Stage *stages[] = {before ? before : st, st};
-    bool any_order = !red_identity(c, st->red, d); /* and any number of times */
-    ch.repeats = any_order && emit_repeats(em, stages, before ? 2 : 1);
-    if (any_order) ch.unroll /= em->rows;
+    ch.repeats = idempotent && emit_repeats(em, stages, before ? 2 : 1);
+    if (idempotent) ch.unroll /= em->rows;
     h.one = begin_sums(em, &h, ch.full, ch.full >= 4, out);
   }
   ch.span = st->span;
