@@ -118,6 +118,7 @@ typedef enum {
   KNOWN_ADDRESS, /* data variable id << 32 | id of the Dim in bytes */
   KNOWN_MASK,    /* lanes << 32 | id of the count */
   KNOWN_SPLAT,   /* the variable's id: a register of which all lanes have its value */
+  KNOWN_ANCHOR,  /* an Anchor (index.c): as KNOWN_ADDRESS, by what of the Dim loops change */
   KNOWN_KINDS,
 } Known;
 

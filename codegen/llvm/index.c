@@ -610,10 +610,68 @@ static LLVMValueRef address_core(Fn *fn, const Var *data, Binding *base, const D
   return p;
 }
 
+/* An offset that others are reached from, and what of it no loop changes. */
+typedef struct {
+  const Dim *off, *far;
+} Anchor;
+
+/* Splits off into what no loop changes and the rest. */
+static void split_far(Fn *fn, const Dim *off, const Dim **far, const Dim **rest) {
+  *far = *rest = dim_const(fn->c, 0);
+  for (uint32_t i = 0; i < off->n; i++) {
+    uint32_t at = 0;
+    term_level(fn, &off->terms[i], &at);
+    const Dim **part = at ? rest : far;
+    *part = dim_add(fn->c, *part, term_dim(fn, &off->terms[i]));
+  }
+}
+
+/* p + far bytes, with as much of its factor as addressing modes have. A difference of terms may
+ * have a constant: 16 * (n // 16) and n % 16 make n. */
+static LLVMValueRef move_far(Fn *fn, LLVMValueRef p, const Dim *far) {
+  Context *c = fn->c;
+  unsigned unit = 8;
+  if (!far->n) return move_address(fn, p, far->konst);
+  for (uint32_t i = 0; i < far->n; i++)
+    while (far->terms[i].coef % (int64_t)unit) unit /= 2;
+  const Dim *count = dim_const(c, 0);
+  for (uint32_t i = 0; i < far->n; i++) {
+    const DimTerm *t = &far->terms[i];
+    count = dim_add(c, count, dim_monomial(c, t->coef / (int64_t)unit, t->atoms, t->n));
+  }
+  LLVMValueRef o = dim_emit(fn, count);
+  LLVMTypeRef type = LLVMIntTypeInContext(fn->cg->lc, 8 * unit);
+  return move_address(fn, LLVMBuildGEP2(fn->b, type, p, &o, 1, ""), far->konst);
+}
+
+/* The same. Addresses of a loop that are used in branches and loops within may differ by what no
+ * loop changes (the rows of a tile by multiples of their distance): one of them is made in the
+ * loop, how far the others are from it is added where they are used, as an index. Made in the loop,
+ * too, they would all wait in registers, or on the stack, for a branch that may not be taken. */
+static LLVMValueRef address_shared(Fn *fn, const Var *data, Binding *base, const Dim *off) {
+  uint32_t level = base->level;
+  const Dim *far, *rest;
+  bool fixed = dim_level(fn, off, &level);
+  uint32_t home = home_level(fn, level);
+  if (!fixed || !level || home >= fn->level || !fn->v->has_mem_operands)
+    return address_core(fn, data, base, off);
+  split_far(fn, off, &far, &rest);
+  Map *anchors = &fn->scopes.at[home]->known[KNOWN_ANCHOR];
+  uint64_t place = (uint64_t)data->id << 32 | rest->id;
+  Anchor *a = map_get(anchors, place);
+  if (!a) {
+    a = ARENA_NEW(fn->arena, Anchor);
+    *a = (Anchor){off, far};
+    map_set(anchors, place, a);
+  }
+  LLVMValueRef p = address_core(fn, data, base, a->off);
+  return a->off == off ? p : move_far(fn, p, dim_sub(fn->c, far, a->far));
+}
+
 LLVMValueRef fn_address(Fn *fn, const Var *data, const Dim *off, uint32_t bytes) {
   Binding *base = fn_lookup(fn, data);
   if (!base || !base->val) return LLVMGetUndef(fn->cg->ptr);
   const Dim *d = dim_scale(fn->c, off, bytes);
-  LLVMValueRef p = address_core(fn, data, base, dim_sub(fn->c, d, dim_const(fn->c, d->konst)));
+  LLVMValueRef p = address_shared(fn, data, base, dim_sub(fn->c, d, dim_const(fn->c, d->konst)));
   return move_address(fn, p, d->konst);
 }

@@ -20,6 +20,7 @@
 /* What is loaded of a row for a vector of results, `at` elements after the window's begin. */
 typedef struct {
   int64_t at;
+  bool single;       /* the first element of it, in all lanes */
   const Expr *mask;  /* NULL: all is there */
   const Expr *value; /* of the row at hand; NULL: not yet */
 } Piece;
@@ -34,6 +35,7 @@ typedef struct {
   const Expr *rows, *columns; /* how many are inside */
   Piece pieces[MAX_LOADS];
   uint32_t npieces;
+  bool beside; /* three columns of neighbours: one load, and one element on either side */
 } Tour;
 
 static const Expr *plus(Context *c, const Expr *e, int64_t k) {
@@ -48,21 +50,37 @@ static int64_t step_begin(const Walk *k, int64_t j, bool *odd) {
   return at - *odd;
 }
 
-/* Whether all that step j takes is in what the first and the last step load, and lanes of those are
- * picked in one instruction sooner than it loads: it would load most of its elements again, and
- * vectors as long as a line of cache are almost always in two. */
-static bool lies_between(const Walk *k, int64_t j) {
-  const Place *col = &k->w->col;
+/* Whether vectors are as long as a line of cache, so that almost all are in two, and lanes of two
+ * of them are picked in one instruction sooner than most elements of a third are loaded again. */
+static bool spans_lines(const Walk *k) {
   int64_t lanes = k->con->lanes, bytes = (int64_t)dtype_bytes(k->b->dtype);
-  return col->step == 1 && j > 0 && j < col->steps - 1 && (col->steps - 1) * col->k_step <= lanes &&
-         bytes >= 4 && lanes * bytes >= CACHE_LINE;
+  return k->w->col.step == 1 && bytes >= 4 && lanes * bytes >= CACHE_LINE;
 }
 
-static uint32_t find_piece(Tour *t, int64_t at) {
+/* Whether all that step j takes is in what the first and the last step load. */
+static bool lies_between(const Walk *k, int64_t j) {
+  const Place *col = &k->w->col;
+  return spans_lines(k) && j > 0 && j < col->steps - 1 &&
+         (col->steps - 1) * col->k_step <= k->con->lanes;
+}
+
+/* Whether windows are three columns wide: what the first and the last take is what the one in the
+ * middle loads, but for one element. */
+static bool has_neighbours(const Walk *k) {
+  return spans_lines(k) && k->w->col.steps == 3 && k->w->col.k_step == 1;
+}
+
+static uint32_t find_piece(Tour *t, int64_t at, bool single) {
   uint32_t i = 0;
-  while (i < t->npieces && t->pieces[i].at != at) i++;
-  if (i == t->npieces) t->pieces[t->npieces++] = (Piece){.at = at};
+  while (i < t->npieces && (t->pieces[i].at != at || t->pieces[i].single != single)) i++;
+  if (i == t->npieces) t->pieces[t->npieces++] = (Piece){.at = at, .single = single};
   return i;
+}
+
+/* What step j of such windows loads for vector v of the results. */
+static uint32_t find_beside(Tour *t, int64_t j, int64_t v) {
+  int64_t lanes = t->k.con->lanes;
+  return find_piece(t, v * lanes + (j == 2 ? lanes + 1 : j), j != 1);
 }
 
 /* Elements [at, at + lanes) of a row that exist. Counted from a place near the tile, or wherever
@@ -88,14 +106,27 @@ static const Expr *load_piece(Tour *t, uint32_t i) {
   Piece *p = &t->pieces[i];
   uint32_t lanes = k->con->lanes;
   if (p->value) return p->value;
-  const Expr *at = plus(c, t->start, p->at);
-  at = expr_add(c, at, expr_mul(c, k->w->pitch, i64(c, t->d)));
-  at = expr_ramp(c, expr_simplify(c, at), i64(c, 1), lanes);
-  const Expr *v = p->mask ? expr_load_pred(c, k->b, &at, 1, p->mask) : expr_load(c, k->b, &at, 1);
+  const Expr *at = plus(c, t->start, p->at), *v;
+  at = expr_simplify(c, expr_add(c, at, expr_mul(c, k->w->pitch, i64(c, t->d))));
+  if (!p->single) at = expr_ramp(c, at, i64(c, 1), lanes);
+  v = p->mask ? expr_load_pred(c, k->b, &at, 1, p->mask) : expr_load(c, k->b, &at, 1);
+  if (p->single) v = expr_broadcast(c, v, lanes);
   DType wide = dtype_lanes(k->con->d, lanes);
   if (!dtype_eq(v->dtype, wide)) v = expr_cast(c, wide, v);
   if (p->mask && !is_zero(k->con->pad)) v = expr_select(c, p->mask, v, k->pad);
   return p->value = walk_name(k, "piece", v);
+}
+
+/* What vector v of the results takes of the row at step j, where windows are three columns wide. */
+static const Expr *pick_beside(Tour *t, int64_t j, uint32_t v) {
+  Walk *k = &t->k;
+  int64_t lanes = k->con->lanes, pick[64];
+  const Expr *middle = load_piece(t, find_beside(t, 1, v));
+  if (j == 1) return middle;
+  const Expr *beside = load_piece(t, find_beside(t, j, v));
+  const Expr *both[] = {j ? middle : beside, j ? beside : middle};
+  for (int64_t l = 0; l < lanes; l++) pick[l] = j ? l + 1 : lanes - 1 + l;
+  return walk_name(k, "column", expr_shuffle(k->em->c, both, 2, pick, (uint32_t)lanes));
 }
 
 /* What vector v of the results takes of the row at step j, which is between the first and the last.
@@ -104,8 +135,8 @@ static const Expr *pick_between(Tour *t, int64_t j, uint32_t v) {
   Walk *k = &t->k;
   int64_t lanes = k->con->lanes, begin = v * lanes, pick[64];
   int64_t at = j * k->w->col.k_step, last = (k->w->col.steps - 1) * k->w->col.k_step;
-  const Expr *both[] = {load_piece(t, find_piece(t, begin)),
-                        load_piece(t, find_piece(t, begin + last))};
+  const Expr *both[] = {load_piece(t, find_piece(t, begin, false)),
+                        load_piece(t, find_piece(t, begin + last, false))};
   for (int64_t l = 0; l < lanes; l++) pick[l] = at + l < lanes ? at + l : lanes + at + l - last;
   return walk_name(k, "column", expr_shuffle(k->em->c, both, 2, pick, (uint32_t)lanes));
 }
@@ -117,11 +148,12 @@ static const Expr *find_column(void *ctx, int64_t j, uint32_t v) {
   Context *c = k->em->c;
   int64_t lanes = k->con->lanes, step = k->w->col.step, pick[64];
   bool odd;
+  if (t->beside) return pick_beside(t, j, v);
   if (lies_between(k, j)) return pick_between(t, j, v);
   int64_t at = step_begin(k, j, &odd) + v * lanes * step;
-  const Expr *both[2] = {load_piece(t, find_piece(t, at)), NULL};
+  const Expr *both[2] = {load_piece(t, find_piece(t, at, false)), NULL};
   if (step == 1) return both[0];
-  both[1] = load_piece(t, find_piece(t, at + lanes));
+  both[1] = load_piece(t, find_piece(t, at + lanes, false));
   for (int64_t l = 0; l < lanes; l++) pick[l] = 2 * l + odd;
   return walk_name(k, "column", expr_shuffle(c, both, 2, pick, (uint32_t)lanes));
 }
@@ -187,14 +219,14 @@ static void take_rows(Tour *t, const WindowTile *tile) {
   }
 }
 
-/* Finds the pieces that a row is loaded in. */
+/* Finds the pieces that a row is loaded in, so that each has a mask before the first row. */
 static void list_pieces(Tour *t, const WindowTile *tile) {
   const Place *col = &t->k.w->col;
   bool odd;
   for (int64_t j = 0; j < col->steps; j++) {
     if (lies_between(&t->k, j)) continue;
     for (int64_t v = 0; v < tile->nv * col->step; v++)
-      find_piece(t, step_begin(&t->k, j, &odd) + v * t->k.con->lanes);
+      find_piece(t, step_begin(&t->k, j, &odd) + v * t->k.con->lanes, false);
   }
 }
 
@@ -206,6 +238,7 @@ static void name_columns(Tour *t, const WindowTile *tile) {
   const Expr *left = expr_min(c, expr_sub(c, walk_size(c, col), at), far);
   t->column = walk_name(&t->k, "column", expr_min(c, at, far));
   t->columns = walk_name(&t->k, "columns", expr_add(c, t->column, left));
+  list_pieces(t, tile);
   for (uint32_t i = 0; i < t->npieces; i++) t->pieces[i].mask = name_mask(t, t->pieces[i].at);
 }
 
@@ -219,7 +252,7 @@ Stmt *borders_steps(Emit *em, const Contraction *con, Buffer *acc, const WindowT
     parts_open(&t.parts, &t.k, tile);
   } else {
     t.start = walk_name(&t.k, "start", walk_start(&t.k, tile->row, tile->col));
-    list_pieces(&t, tile);
+    t.beside = tile->columns_inside && has_neighbours(&t.k);
   }
   if (!tile->rows_inside) {
     t.row = walk_name(&t.k, "row", place_of(c, &w->row, tile->row));

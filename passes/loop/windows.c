@@ -221,11 +221,6 @@ static void bind_step(Walk *k, int64_t i, int64_t j) {
   if (w->col.k < con->nk) emit_bind(k->em, con->k[w->col.k].var, i64(k->em->c, j));
 }
 
-void walk_open(Walk *k, Emit *em, const Contraction *con, Buffer *acc, StmtVec *out) {
-  *k = (Walk){.em = em, .con = con, .w = con->windows, .acc = acc, .out = out};
-  k->pad = expr_broadcast(em->c, con->pad, con->lanes);
-}
-
 /* Names A's elements. */
 static void name_factors(Walk *k) {
   const Windows *w = k->w;
@@ -238,21 +233,31 @@ static void name_factors(Walk *k) {
     }
 }
 
-/* Whether registers hold all of A beside a tile. */
-static bool keeps_factors(const Emit *em, const Windows *w) {
+/* Where A's elements are read: registers may hold all of them beside a tile. Else each is read for
+ * every row of a tile where an instruction takes a number from memory into all lanes and only one
+ * vector wants it; or before the tile, and what has no register waits on the stack. */
+static FactorPlace factor_place(const Emit *em, const Windows *w) {
+  const Variant *v = em->s->v;
   int64_t used = w->height * w->nv + (w->col.step + 1) * w->nv;
-  return used + w->row.steps * w->col.steps <= (int64_t)em->s->v->vector_regs;
+  if (used + w->row.steps * w->col.steps <= (int64_t)v->vector_regs) return FACTORS_BEFORE;
+  return w->nv == 1 && v->has_mask && v->has_mem_operands ? FACTORS_BY_ROW : FACTORS_BY_TILE;
+}
+
+void walk_open(Walk *k, Emit *em, const Contraction *con, Buffer *acc, StmtVec *out) {
+  *k = (Walk){.em = em, .con = con, .w = con->windows, .acc = acc, .out = out};
+  k->place = factor_place(em, con->windows);
+  k->pad = expr_broadcast(em->c, con->pad, con->lanes);
 }
 
 void windows_open(Emit *em, const Contraction *con, StmtVec *out) {
   Walk k;
   walk_open(&k, em, con, NULL, out);
-  if (keeps_factors(em, con->windows)) name_factors(&k);
+  if (k.place == FACTORS_BEFORE) name_factors(&k);
 }
 
 void walk_begin(Walk *k, Emit *em, const Contraction *con, Buffer *acc, StmtVec *out) {
   walk_open(k, em, con, acc, out);
-  if (!keeps_factors(em, con->windows)) name_factors(k);
+  if (k->place == FACTORS_BY_TILE) name_factors(k);
 }
 
 const Expr *walk_start(Walk *k, const Expr *row, const Expr *col) {
@@ -304,6 +309,11 @@ const Expr *walk_size(Context *c, const Place *x) {
 }
 
 void walk_row(Walk *k, const WindowTile *tile, int64_t d, ColumnFn column, void *ctx) {
+  if (k->con->a && k->place == FACTORS_BY_ROW) {
+    const Expr *again = expr_call(k->em->c, INTRIN_fence, DT_UNKNOWN, NULL, 0);
+    vec_push(k->em->tmp, k->out, stmt_eval(k->em->a, k->con->st->span, again));
+    name_factors(k);
+  }
   for (int64_t j = 0; j < k->w->col.steps; j++) {
     const Expr *columns[MAX_PARTS] = {0};
     for (uint32_t y = 0; y < tile->height; y++) {

@@ -8,12 +8,16 @@
 #define MAX_STEPS 32 /* of k, which are code of their own for each row */
 #define MAX_PARTS 40 /* vectors of a row by residues */
 
+/* Where A's elements are read: before the tiles, in each, or in each of a tile's rows. */
+typedef enum { FACTORS_BEFORE, FACTORS_BY_TILE, FACTORS_BY_ROW } FactorPlace;
+
 typedef struct {
   Emit *em;
   const Contraction *con;
   const Windows *w;
   Buffer *acc;
   StmtVec *out;
+  FactorPlace place;
   const Expr *pad; /* in all lanes */
   Buffer *b;       /* what windows are taken of */
 } Walk;
