@@ -12,7 +12,7 @@ void fn_bind(Fn *fn, const Var *v, Binding b) {
   Binding *p = ARENA_NEW(fn->arena, Binding);
   *p = b;
   /* Bound anew (the body of an unrolled loop again): what was computed from the old value goes.
-   * Dims and addresses aren't computed from vectors and floats. */
+   * Dims and addresses aren't computed from vectors and floats, but floats are broadcast. */
   Binding *old = map_getp(&fn->vars, v);
   if (old && !old->def) {
     bool in_dims = v->dtype.lanes == 1 && !dtype_is_float(v->dtype);
@@ -20,6 +20,9 @@ void fn_bind(Fn *fn, const Var *v, Binding b) {
       for (uint32_t k = 0; k < KNOWN_KINDS; k++) map_init(&fn->scopes.at[i]->known[k], fn->arena);
       fn->scopes.at[i]->near.n = 0;
     }
+    if (dtype_is_float(v->dtype) && v->dtype.lanes == 1)
+      for (uint32_t i = old->level; i < fn->scopes.n; i++)
+        map_init(&fn->scopes.at[i]->known[KNOWN_SPLAT], fn->arena);
     fn->loads = NULL;
     if (dtype_is_int(v->dtype)) fn->kept = NULL; /* an index may hold it */
   }
