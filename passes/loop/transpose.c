@@ -5,7 +5,8 @@
  *
  * Round d exchanges, for each pair of rows (i, i + d), the lanes whose bit d differs from the
  * row's. What is left at the edges is gathered; where only the run tells the extents, the last
- * tiles end with the axes and overlap those before them.
+ * tiles end with the axes and overlap those before them, and of tiles wider than u only those
+ * columns are loaded and stored that exist.
  */
 #include "passes/loop/emit.h"
 
@@ -72,19 +73,19 @@ static const Expr *tile_begin(Emit *em, const Stage *st, const Axis *ax, const V
   return at->expr;
 }
 
-/* nv x nu tiles of n x n; overlap: they reach the ends of the axes, the last ones beginning early.
- */
+/* nv x nu tiles of n x n; overlap: they reach the ends of the axes, the last ones beginning early;
+ * narrow: u is shorter than a tile, of which only its columns are stored. */
 static void tiles(Emit *em, const Stage *st, const Axis *v, const Axis *u, uint32_t n,
-                  const Expr *nv, const Expr *nu, bool overlap, StmtVec *out) {
+                  const Expr *nv, const Expr *nu, bool overlap, bool narrow, StmtVec *out) {
   Context *c = em->c;
   Span sp = st->span;
   Var *vb = loop_var(c, v->var->name), *ub = loop_var(c, u->var->name);
   const Expr *rows[64];
   StmtVec body = {0}, one = {0};
-  const Expr *u0 = tile_begin(em, st, u, ub, n, overlap, &one);
+  const Expr *u0 = narrow ? i64(c, 0) : tile_begin(em, st, u, ub, n, overlap, &one);
   const Expr *v0 = tile_begin(em, st, v, vb, n, overlap, &body);
   emit_bind(em, u->var, u->var->expr);
-  Lanes along = {u->var, u0, n, NULL};
+  Lanes along = {u->var, u0, n, narrow ? lane_mask(c, u0, u->extent, n) : NULL};
   for (uint32_t r = 0; r < n; r++) {
     emit_bind(em, v->var, expr_simplify(c, expr_add(c, v0, i64(c, r))));
     const Expr *value = emit_value(em, &along, emit_prepare(em, st->value));
@@ -95,9 +96,13 @@ static void tiles(Emit *em, const Stage *st, const Axis *v, const Axis *u, uint3
   transpose_rows(em, sp, rows, n, &body);
   emit_bind(em, v->var, v->var->expr);
   Lanes across = {v->var, v0, n, NULL};
-  for (uint32_t r = 0; r < n; r++) {
+  for (uint32_t r = 0; r + narrow < n; r++) {
     emit_bind(em, u->var, expr_simplify(c, expr_add(c, u0, i64(c, r))));
-    emit_result(em, st, &across, rows[r], &body);
+    StmtVec row = {0};
+    emit_result(em, st, &across, rows[r], narrow ? &row : &body);
+    if (!narrow) continue;
+    const Expr *exists = expr_binary(c, EXPR_LT, i64(c, r), u->extent);
+    vec_push(em->tmp, &body, stmt_if(em->a, sp, exists, seq_of(em->a, &row), NULL));
   }
   Stmt *loop = loop_over(em, sp, vb, nv, &body);
   if (loop) vec_push(em->tmp, &one, loop);
@@ -128,14 +133,14 @@ bool transpose_emit(Emit *em, const Axis *v, const Axis *u, StmtVec *out) {
   StmtVec edges = {0}, *all = out;
   int64_t vn, un;
   bool known = expr_const_int(c, v->extent, &vn) && expr_const_int(c, u->extent, &un);
-  bool overlap = !known && emit_repeats(em, &st, 1);
+  bool overlap = !known && emit_repeats(em, &st, 1), masked = overlap && em->use_mask;
   if (overlap) /* the edges below are for axes shorter than a tile */
     out = &edges;
   else
-    tiles(em, st, v, u, n, nv, nu, false, out);
-  /* the last columns: vectors along v */
+    tiles(em, st, v, u, n, nv, nu, false, false, out);
+  /* the last columns: vectors along v (masked: narrow tiles) */
   const Expr *urest = expr_simplify(c, expr_sub(c, u->extent, udone));
-  if (!expr_is_int(urest, 0)) {
+  if (!masked && !expr_is_int(urest, 0)) {
     Var *vb = loop_var(c, v->var->name), *ur = loop_var(c, u->var->name);
     StmtVec body = {0}, row = {0};
     emit_bind(em, u->var, expr_simplify(c, expr_add(c, udone, ur->expr)));
@@ -168,12 +173,18 @@ bool transpose_emit(Emit *em, const Axis *v, const Axis *u, StmtVec *out) {
     if (loop) vec_push(em->tmp, out, loop);
   }
   if (overlap) {
-    StmtVec whole = {0};
-    const Expr *least = expr_min(c, v->extent, u->extent);
-    const Expr *fits = expr_binary(c, EXPR_GE, expr_simplify(c, least), size);
-    tiles(em, st, v, u, n, expr_ceildiv(c, v->extent, n), expr_ceildiv(c, u->extent, n), true,
-          &whole);
-    vec_push(em->tmp, all, stmt_if(em->a, sp, fits, seq_of(em->a, &whole), seq_of(em->a, &edges)));
+    StmtVec whole = {0}, few = {0};
+    const Expr *vtiles = expr_ceildiv(c, v->extent, n), *utiles = expr_ceildiv(c, u->extent, n);
+    const Expr *vfits = expr_simplify(c, expr_binary(c, EXPR_GE, v->extent, size));
+    const Expr *ufits = expr_simplify(c, expr_binary(c, EXPR_GE, u->extent, size));
+    Stmt *rest = seq_of(em->a, &edges);
+    if (masked && !expr_is_int(ufits, 1)) {
+      tiles(em, st, v, u, n, vtiles, i64(c, 1), true, true, &few);
+      rest = stmt_if(em->a, sp, vfits, seq_of(em->a, &few), rest);
+    }
+    tiles(em, st, v, u, n, vtiles, utiles, true, false, &whole);
+    const Expr *fit = expr_simplify(c, expr_binary(c, EXPR_AND, vfits, ufits));
+    vec_push(em->tmp, all, stmt_if(em->a, sp, fit, seq_of(em->a, &whole), rest));
   }
   return true;
 }
