@@ -4,9 +4,10 @@
  * then log2(T) rounds of two-vector shuffles turn them into T vectors along v, which are stored.
  *
  * Round d exchanges, for each pair of rows (i, i + d), the lanes whose bit d differs from the
- * row's. What is left at the edges is gathered; where only the run tells the extents, the last
- * tiles end with the axes and overlap those before them, and of tiles wider than u only those
- * columns are loaded and stored that exist.
+ * row's. Columns that whole tiles leave are those of another tile, of which only they are stored;
+ * a few of them, and rows, are gathered. Where only the run tells the extents, the last tiles end
+ * with the axes and overlap those before them, and of tiles wider than u only those columns are
+ * loaded and stored that exist.
  */
 #include "passes/loop/emit.h"
 
@@ -73,16 +74,27 @@ static const Expr *tile_begin(Emit *em, const Stage *st, const Axis *ax, const V
   return at->expr;
 }
 
-/* nv x nu tiles of n x n; overlap: they reach the ends of the axes, the last ones beginning early;
- * narrow: u is shorter than a tile, of which only its columns are stored. */
+/* What tiles have of u. */
+typedef enum {
+  COLUMNS_ALL,   /* n each */
+  COLUMNS_SHORT, /* u is shorter than a tile, of which only its columns are stored */
+  COLUMNS_LAST,  /* those that whole tiles leave, of the last n */
+} Columns;
+
+/* nv x nu tiles of n x n; overlap: they reach the ends of the axes, the last ones beginning early.
+ */
 static void tiles(Emit *em, const Stage *st, const Axis *v, const Axis *u, uint32_t n,
-                  const Expr *nv, const Expr *nu, bool overlap, bool narrow, StmtVec *out) {
+                  const Expr *nv, const Expr *nu, bool overlap, Columns columns, StmtVec *out) {
   Context *c = em->c;
   Span sp = st->span;
   Var *vb = loop_var(c, v->var->name), *ub = loop_var(c, u->var->name);
   const Expr *rows[64];
   StmtVec body = {0}, one = {0};
-  const Expr *u0 = narrow ? i64(c, 0) : tile_begin(em, st, u, ub, n, overlap, &one);
+  bool narrow = columns == COLUMNS_SHORT;
+  int64_t width = 0;
+  if (columns == COLUMNS_LAST && !expr_const_int(c, u->extent, &width)) bug("columns not counted");
+  const Expr *u0 = columns == COLUMNS_ALL ? tile_begin(em, st, u, ub, n, overlap, &one)
+                                          : i64(c, narrow ? 0 : width - n);
   const Expr *v0 = tile_begin(em, st, v, vb, n, overlap, &body);
   emit_bind(em, u->var, u->var->expr);
   Lanes along = {u->var, u0, n, narrow ? lane_mask(c, u0, u->extent, n) : NULL};
@@ -96,7 +108,7 @@ static void tiles(Emit *em, const Stage *st, const Axis *v, const Axis *u, uint3
   transpose_rows(em, sp, rows, n, &body);
   emit_bind(em, v->var, v->var->expr);
   Lanes across = {v->var, v0, n, NULL};
-  for (uint32_t r = 0; r + narrow < n; r++) {
+  for (uint32_t r = width % n ? n - width % n : 0; r + narrow < n; r++) {
     emit_bind(em, u->var, expr_simplify(c, expr_add(c, u0, i64(c, r))));
     StmtVec row = {0};
     emit_result(em, st, &across, rows[r], narrow ? &row : &body);
@@ -137,10 +149,12 @@ bool transpose_emit(Emit *em, const Axis *v, const Axis *u, StmtVec *out) {
   if (overlap) /* the edges below are for axes shorter than a tile */
     out = &edges;
   else
-    tiles(em, st, v, u, n, nv, nu, false, false, out);
-  /* the last columns: vectors along v (masked: narrow tiles) */
+    tiles(em, st, v, u, n, nv, nu, false, COLUMNS_ALL, out);
+  /* the last columns: vectors along v, but from tiles where those are many, or masked */
   const Expr *urest = expr_simplify(c, expr_sub(c, u->extent, udone));
-  if (!masked && !expr_is_int(urest, 0)) {
+  if (known && un % n > n / 8) {
+    tiles(em, st, v, u, n, nv, i64(c, 1), false, COLUMNS_LAST, out);
+  } else if (!masked && !expr_is_int(urest, 0)) {
     Var *vb = loop_var(c, v->var->name), *ur = loop_var(c, u->var->name);
     StmtVec body = {0}, row = {0};
     emit_bind(em, u->var, expr_simplify(c, expr_add(c, udone, ur->expr)));
@@ -179,10 +193,10 @@ bool transpose_emit(Emit *em, const Axis *v, const Axis *u, StmtVec *out) {
     const Expr *ufits = expr_simplify(c, expr_binary(c, EXPR_GE, u->extent, size));
     Stmt *rest = seq_of(em->a, &edges);
     if (masked && !expr_is_int(ufits, 1)) {
-      tiles(em, st, v, u, n, vtiles, i64(c, 1), true, true, &few);
+      tiles(em, st, v, u, n, vtiles, i64(c, 1), true, COLUMNS_SHORT, &few);
       rest = stmt_if(em->a, sp, vfits, seq_of(em->a, &few), rest);
     }
-    tiles(em, st, v, u, n, vtiles, utiles, true, false, &whole);
+    tiles(em, st, v, u, n, vtiles, utiles, true, COLUMNS_ALL, &whole);
     const Expr *fit = expr_simplify(c, expr_binary(c, EXPR_AND, vfits, ufits));
     vec_push(em->tmp, all, stmt_if(em->a, sp, fit, seq_of(em->a, &whole), rest));
   }
