@@ -275,13 +275,6 @@ static Node *walk_invoke(Resolve *x, Node *n, const Fn *f) {
 static Node *walk_node(Resolve *x, Node *n) {
   const Fn *f = NULL;
   switch (n->op) {
-  case OP_FUNC:
-    diag_error(x->pc->c->diags, n->span,
-               "ResolveClosures needs functions of the module but '%s' is a local one: put "
-               "LambdaLift before it",
-               n->name);
-    x->ok = false;
-    return NULL;
   case OP_TUPLE_GET: {
     const Fn *t = fn_of(x, node_in(n, 0));
     f = describe(x, n);
