@@ -166,12 +166,13 @@ static void clear_panels(Copy x, const Expr *first, const Expr *count, const Exp
   copy_end(&x, count, s, out);
 }
 
-/* Whether neighbours along the innermost k are neighbours in memory. */
-static bool is_turned(const Emit *em, const Contraction *con) {
+/* Whether neighbours along the innermost k are neighbours in memory, and a panel so wide is whole
+ * vectors of such elements. */
+static bool is_turned(const Emit *em, const Contraction *con, uint32_t width) {
   const Expr *load = factor_load(con->b);
   uint32_t lanes = variant_lanes(em->s->v, load->dtype);
   int64_t one;
-  if (con->nk == 0 || lanes < 2 || lanes > 16) return false;
+  if (con->nk == 0 || lanes < 2 || lanes > 16 || width % lanes) return false;
   const Dim *at = flat_offset(em->lc, load->buf, load->arg);
   const Dim *k = stride_of(em->lc, con->st, at, con->k[con->nk - 1].var);
   return k && dim_is_const(k, &one) && one == 1;
@@ -193,7 +194,7 @@ Buffer *pack_panels(Emit *em, const Contraction *con, uint32_t width, StmtVec *o
   int64_t n;
   bool known = expr_const_int(c, con->n.extent, &n);
   const Expr *rest = known ? i64(c, n % width != 0) : expr_simplify(c, expr_sub(c, npanels, whole));
-  if (is_turned(em, con)) {
+  if (is_turned(em, con, width)) {
     uint32_t lanes = variant_lanes(em->s->v, load->dtype);
     const Expr *last = con->k[con->nk - 1].extent;
     const Expr *tiles = expr_simplify(c, expr_floordiv(c, last, i64(c, lanes)));
